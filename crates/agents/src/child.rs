@@ -1,0 +1,108 @@
+//! One agent's operating system process: started, watched, its errors kept.
+
+use crate::processes::{self, Proc};
+use crate::setup::{MARK, Provider, Setup, THREAD};
+use std::collections::VecDeque;
+use std::path::Path;
+use std::process::{ExitStatus, Stdio};
+use std::sync::{Arc, Mutex, PoisonError};
+use stewards_core::ids::ThreadId;
+use tokio::io::AsyncReadExt;
+use tokio::process::{ChildStderr, ChildStdin, ChildStdout, Command};
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+/// All that an agent inherits from the daemon. The daemon's own secrets stay out.
+const INHERITED: [&str; 6] = ["HOME", "LANG", "TERM", "TMPDIR", "USER", "PATH"];
+/// So much of what an agent writes to its error stream is kept, in bytes.
+const TAIL_BYTES: usize = 4_096;
+
+/// A process that was started, and its streams.
+pub(crate) struct Child {
+    pub stdin: ChildStdin,
+    pub stdout: ChildStdout,
+    /// Leads a process group of its own.
+    pub leader: Proc,
+    pub tail: Arc<Tail>,
+    /// Holds the status once the process has ended.
+    pub exit: watch::Receiver<Option<ExitStatus>>,
+    /// Ends the process and its group at once, when they have not ended by then.
+    pub kill: CancellationToken,
+}
+
+/// Starts a provider's process for a thread. Fails with words for a person.
+pub(crate) fn start(setup: &Setup, provider: &Provider, thread: &ThreadId, cwd: &Path) -> Result<Child, String> {
+    let mut command = Command::new(&provider.command);
+    command.args(&provider.args).current_dir(cwd).env_clear();
+    for name in INHERITED {
+        if let Some(value) = std::env::var_os(name) {
+            command.env(name, value);
+        }
+    }
+    command.envs(&provider.env).envs((setup.thread_env)(thread));
+    // Last, so that nothing above can take a process out of our hands.
+    command.env(MARK, &setup.mark).env(THREAD, thread.as_str());
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command.process_group(0).kill_on_drop(true);
+    let mut child = command
+        .spawn()
+        .map_err(|e| format!("could not start `{}` in {}: {e}", provider.command.display(), cwd.display()))?;
+    let (Some(stdin), Some(stdout), Some(stderr)) = (child.stdin.take(), child.stdout.take(), child.stderr.take())
+    else {
+        return Err("the agent's process has no streams".to_owned());
+    };
+    let pid = child.id().and_then(|id| i32::try_from(id).ok()).unwrap_or(0);
+    // A process that has ended already is a zombie until it is waited for, and has no start.
+    let leader = processes::find(pid).unwrap_or(Proc { pid, thread: None, start: 0 });
+    let tail = Arc::new(Tail::default());
+    tokio::spawn(drain(stderr, Arc::clone(&tail)));
+    let (told, exit) = watch::channel(None);
+    let kill = CancellationToken::new();
+    let killed = kill.clone();
+    tokio::spawn(async move {
+        let status = tokio::select! {
+            status = child.wait() => status,
+            () = killed.cancelled() => {
+                // It was not waited for yet, so the pid is still its own.
+                processes::kill_group(pid);
+                let _ = child.start_kill();
+                child.wait().await
+            }
+        };
+        if let Ok(status) = status {
+            told.send_replace(Some(status));
+        }
+    });
+    Ok(Child { stdin, stdout, leader, tail, exit, kill })
+}
+
+/// The end of what a process wrote to its error stream.
+#[derive(Default)]
+pub(crate) struct Tail(Mutex<VecDeque<u8>>);
+
+impl Tail {
+    fn add(&self, bytes: &[u8]) {
+        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.extend(bytes);
+        let over = kept.len().saturating_sub(TAIL_BYTES);
+        kept.drain(..over);
+    }
+
+    /// The last line that is not blank.
+    pub(crate) fn last_line(&self) -> Option<String> {
+        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let text = String::from_utf8_lossy(kept.make_contiguous()).into_owned();
+        text.lines().rev().map(str::trim).find(|l| !l.is_empty()).map(|l| l.chars().take(500).collect())
+    }
+}
+
+/// Reads to the end, since an agent whose error stream is full stands still.
+async fn drain(mut stderr: ChildStderr, tail: Arc<Tail>) {
+    let mut buffer = [0_u8; 4_096];
+    while let Ok(n) = stderr.read(&mut buffer).await {
+        if n == 0 {
+            return;
+        }
+        tail.add(&buffer[..n]);
+    }
+}

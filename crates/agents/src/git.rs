@@ -1,0 +1,161 @@
+//! The checkouts of projects, and `.bb` as the remote has it.
+
+use crate::git_run::{Git, flaky};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use stewards_core::ids::{ProjectId, ThreadId};
+use stewards_core::ports::{BbFiles, Removed, Repo, RepoSpec, Try};
+use stewards_core::trouble::Trouble;
+
+/// The longest file of `.bb` that is read, in bytes.
+const FILE_BYTES: u64 = 1024 * 1024;
+
+/// Projects' repositories below one directory:
+/// `projects/<project>/checkout`, `worktrees/<thread>`, and `aside/<thread>-<n>`
+/// for worktrees that hold work which is nowhere else.
+pub struct GitRepos {
+    pub(crate) dir: PathBuf,
+    pub(crate) git: Git,
+    locks: Mutex<BTreeMap<ProjectId, Arc<tokio::sync::Mutex<()>>>>,
+}
+
+impl GitRepos {
+    /// `dir` is the daemon's data directory; `env` holds credentials as git's own
+    /// variables.
+    pub fn new(dir: PathBuf, env: BTreeMap<String, String>) -> GitRepos {
+        // A relative directory would mean another one inside a repository.
+        let dir = std::path::absolute(&dir).unwrap_or(dir);
+        GitRepos { dir, git: Git::new(env), locks: Mutex::default() }
+    }
+
+    /// Commands that write to one repository run one after the other: git's own
+    /// locks fail instead of waiting.
+    pub(crate) fn lock(&self, project: &ProjectId) -> Arc<tokio::sync::Mutex<()>> {
+        let mut locks = self.locks.lock().unwrap_or_else(PoisonError::into_inner);
+        Arc::clone(locks.entry(project.clone()).or_default())
+    }
+
+    pub(crate) fn checkout_path(&self, project: &ProjectId) -> PathBuf {
+        self.dir.join("projects").join(project.as_str()).join("checkout")
+    }
+
+    /// Clones where there is nothing yet. The lock must be held.
+    pub(crate) async fn cloned(&self, spec: &RepoSpec) -> Result<PathBuf, Trouble> {
+        let path = self.checkout_path(&spec.project);
+        if exists(&path.join(".git")).await {
+            let at = self.git.ask(&path, &["config", "--get", "remote.origin.url"]).await?;
+            if at.text() != spec.remote {
+                self.git.must(&path, &["remote", "set-url", "--", "origin", &spec.remote]).await?;
+            }
+            return Ok(path);
+        }
+        let home = self.dir.join("projects").join(spec.project.as_str());
+        // A cut clone leaves its half in the other place, never in this one.
+        let half = home.join("checkout.half");
+        let (made, gone) = (home.clone(), half.clone());
+        disk(move || {
+            std::fs::create_dir_all(&made)?;
+            if gone.exists() { std::fs::remove_dir_all(&gone) } else { Ok(()) }
+        })
+        .await?;
+        let to = utf8(&half)?;
+        self.git.remote(&home, &["clone", "--quiet", "--origin", "origin", "--", &spec.remote, to]).await?;
+        let (from, to) = (half, path.clone());
+        disk(move || std::fs::rename(from, to)).await?;
+        Ok(path)
+    }
+
+    /// Fetches, and answers the tip of the remote's default branch. The lock must be held.
+    pub(crate) async fn tip(&self, checkout: &Path) -> Result<String, Trouble> {
+        // Pruned, since whether a branch is still there decides whether work is safe.
+        self.git.remote(checkout, &["fetch", "--quiet", "--prune", "origin"]).await?;
+        // The default branch may have been renamed since the clone.
+        self.git.remote(checkout, &["remote", "set-head", "origin", "--auto"]).await?;
+        self.git.must(checkout, &["rev-parse", "--verify", "--quiet", "refs/remotes/origin/HEAD^{commit}"]).await
+    }
+
+    async fn bb(&self, spec: &RepoSpec) -> Result<BbFiles, Trouble> {
+        let lock = self.lock(&spec.project);
+        let _held = lock.lock().await;
+        let checkout = self.cloned(spec).await?;
+        let commit = self.tip(&checkout).await?;
+        let list = self.git.ask(&checkout, &["ls-tree", "-r", "-z", "-l", &commit, "--", ".bb/"]).await?;
+        if !list.ok {
+            return Err(list.trouble());
+        }
+        let mut files = BTreeMap::new();
+        for entry in String::from_utf8_lossy(&list.stdout).split('\0').filter(|e| !e.is_empty()) {
+            let Some(blob) = Blob::parse(entry) else { continue };
+            if blob.bytes > FILE_BYTES {
+                let says = format!("{} is larger than 1 MB at {commit}", blob.path);
+                return Err(Trouble::Refused { says });
+            }
+            let text = self.git.ask(&checkout, &["cat-file", "blob", blob.id]).await?;
+            if !text.ok {
+                return Err(text.trouble());
+            }
+            let name = blob.path.strip_prefix(".bb/").unwrap_or(blob.path);
+            files.insert(name.to_owned(), String::from_utf8_lossy(&text.stdout).into_owned());
+        }
+        Ok(BbFiles { commit, files })
+    }
+}
+
+/// One line of `ls-tree -l`: mode, type, id, size, and the path after a tab.
+struct Blob<'a> {
+    id: &'a str,
+    bytes: u64,
+    path: &'a str,
+}
+
+impl Blob<'_> {
+    /// Links and submodules are not files.
+    fn parse(entry: &str) -> Option<Blob<'_>> {
+        let (head, path) = entry.split_once('\t')?;
+        let mut words = head.split_whitespace();
+        let (mode, _kind, id, size) = (words.next()?, words.next()?, words.next()?, words.next()?);
+        mode.starts_with("100").then_some(())?;
+        Some(Blob { id, bytes: size.parse().ok()?, path })
+    }
+}
+
+impl Repo for GitRepos {
+    fn checkout<'a>(&'a self, spec: &'a RepoSpec) -> Try<'a, PathBuf> {
+        Box::pin(async move {
+            let lock = self.lock(&spec.project);
+            let _held = lock.lock().await;
+            self.cloned(spec).await
+        })
+    }
+
+    fn read_bb<'a>(&'a self, spec: &'a RepoSpec) -> Try<'a, BbFiles> {
+        Box::pin(self.bb(spec))
+    }
+
+    fn add_worktree<'a>(&'a self, spec: &'a RepoSpec, thread: &'a ThreadId, branch: &'a str) -> Try<'a, PathBuf> {
+        Box::pin(self.add(spec, thread, branch))
+    }
+
+    fn remove_worktree<'a>(&'a self, spec: &'a RepoSpec, thread: &'a ThreadId, branch: &'a str) -> Try<'a, Removed> {
+        Box::pin(self.remove(spec, thread, branch))
+    }
+}
+
+pub(crate) async fn exists(path: &Path) -> bool {
+    tokio::fs::symlink_metadata(path).await.is_ok()
+}
+
+/// Work on the disk, away from the tasks that must not wait.
+pub(crate) async fn disk<T: Send + 'static>(
+    work: impl FnOnce() -> std::io::Result<T> + Send + 'static,
+) -> Result<T, Trouble> {
+    match tokio::task::spawn_blocking(work).await {
+        Ok(done) => done.map_err(|e| flaky(format!("the disk: {e}"))),
+        Err(e) => Err(flaky(format!("the disk: {e}"))),
+    }
+}
+
+pub(crate) fn utf8(path: &Path) -> Result<&str, Trouble> {
+    path.to_str().ok_or_else(|| Trouble::Refused { says: format!("{} is not UTF-8", path.display()) })
+}

@@ -1,0 +1,89 @@
+//! The kind table. Verbs, help, validation and refusals are derived from it: a
+//! new kind is one row and a test.
+
+/// Whether a message may interrupt a live turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wake {
+    /// Steers a live turn where the agent can be steered.
+    Immediate,
+    /// Waits for the end of a live turn.
+    Queue,
+}
+
+/// One kind of message.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Kind {
+    pub name: &'static str,
+    /// Required fields in order, `ref` and `ack_of` among them. There are no others.
+    pub fields: &'static [&'static str],
+    /// The addressee owes an ack.
+    pub ack: bool,
+    pub wake: Wake,
+    /// The prefix that the ref must have, where the kind forces one.
+    pub ref_prefix: Option<&'static str>,
+    /// Fields with a closed set of values.
+    pub choices: &'static [(&'static str, &'static [&'static str])],
+}
+
+const fn row(name: &'static str, fields: &'static [&'static str], ack: bool, wake: Wake) -> Kind {
+    Kind { name, fields, ack, wake, ref_prefix: None, choices: &[] }
+}
+
+pub const KINDS: [Kind; 12] = [
+    row("claim", &["resource", "ttl", "reason"], false, Wake::Immediate),
+    row("release", &["resource"], false, Wake::Queue),
+    row("handoff", &["ref", "done", "next"], true, Wake::Immediate),
+    row("help", &["ref", "blocked_on"], true, Wake::Immediate),
+    Kind { ref_prefix: Some("pr:"), ..row("merge-ready", &["ref", "gate"], true, Wake::Immediate) },
+    row("question", &["ref", "ask"], true, Wake::Immediate),
+    Kind {
+        choices: &[("status", &["working", "blocked", "done"])],
+        ..row("report", &["ref", "status", "next"], false, Wake::Queue)
+    },
+    row("done", &["ref", "evidence"], false, Wake::Queue),
+    row("decision", &["ref", "ruling", "by"], false, Wake::Queue),
+    row("finding", &["ref", "what", "filed"], false, Wake::Queue),
+    row("ack", &["ack_of", "answer"], false, Wake::Queue),
+    row("note", &[], false, Wake::Queue),
+];
+
+/// Exact and case-sensitive.
+pub fn kind(name: &str) -> Option<&'static Kind> {
+    KINDS.iter().find(|k| k.name == name)
+}
+
+/// `report: ref, status (working|blocked|done), next`.
+pub fn schema_line(kind: &Kind) -> String {
+    if kind.fields.is_empty() {
+        return format!("{}: no fields, body only", kind.name);
+    }
+    let fields: Vec<String> = kind
+        .fields
+        .iter()
+        .map(|f| match kind.choices.iter().find(|(name, _)| name == f) {
+            Some((_, set)) => format!("{f} ({})", set.join("|")),
+            None => (*f).to_owned(),
+        })
+        .collect();
+    format!("{}: {}", kind.name, fields.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn acks_are_owed_for_four_kinds_and_five_interrupt() {
+        let acks: Vec<_> = KINDS.iter().filter(|k| k.ack).map(|k| k.name).collect();
+        assert_eq!(acks, ["handoff", "help", "merge-ready", "question"]);
+        let immediate: Vec<_> = KINDS.iter().filter(|k| k.wake == Wake::Immediate).map(|k| k.name).collect();
+        assert_eq!(immediate, ["claim", "handoff", "help", "merge-ready", "question"]);
+    }
+
+    #[test]
+    fn the_schema_line_names_the_closed_sets() {
+        assert_eq!(schema_line(kind("report").unwrap()), "report: ref, status (working|blocked|done), next");
+        assert_eq!(schema_line(kind("note").unwrap()), "note: no fields, body only");
+        assert!(kind("Handoff").is_none() && kind("merge_ready").is_none());
+    }
+}

@@ -1,0 +1,376 @@
+//! The only way the world changes.
+
+use super::{Fact, Project, Subject, World};
+use crate::bus::Claim;
+use crate::config::Config;
+use crate::ids::{BindingId, NeedId, ProjectId, ThreadId};
+use crate::moment::Moment;
+use crate::ports::TurnEnd;
+use crate::snapshot::PullState;
+use crate::stewards::{Binding, LinkedPull, Need, News, RingWindow, Standing};
+use crate::threads::{Status, Thread, Tokens, Turn};
+use std::collections::BTreeMap;
+
+/// Folds one fact into the rows. `at` is the moment of the event that left it;
+/// a fact about a row that is not there changes nothing.
+pub fn apply(world: &mut World, subject: &Subject, fact: &Fact, at: &Moment) {
+    match subject {
+        Subject::Host => host(world, fact),
+        Subject::Project(id) => project(world, id, fact, at),
+        Subject::Binding(id) => binding(world, id, fact, at),
+        Subject::Thread(id) => thread(world, id, fact, at),
+        Subject::Claims => claims(world, fact),
+        Subject::Need(id) => need(world, id, fact, at),
+    }
+}
+
+fn host(world: &mut World, fact: &Fact) {
+    if let Fact::RunBegan { run, settings } = fact {
+        world.host.run = *run;
+        world.host.settings = settings.clone();
+    }
+}
+
+fn project(world: &mut World, id: &ProjectId, fact: &Fact, at: &Moment) {
+    if let Fact::ProjectAdded { name, repo, remote } = fact {
+        let row = Project {
+            id: id.clone(),
+            name: name.clone(),
+            repo: repo.clone(),
+            remote: remote.clone(),
+            created: at.wall,
+            on: false,
+            checkout: None,
+            config: Config::default(),
+            unread: None,
+            steward: None,
+            next_sweep: None,
+            sweeping: false,
+            trouble: None,
+        };
+        world.projects.insert(id.clone(), row);
+        return;
+    }
+    let Some(row) = world.projects.get_mut(id) else { return };
+    match fact {
+        Fact::SwitchedOn => {
+            row.on = true;
+            row.next_sweep = None;
+        }
+        Fact::SwitchedOff => row.on = false,
+        Fact::CheckoutReady { path } => row.checkout = Some(path.clone()),
+        Fact::ProjectStewardNamed { thread } => row.steward = Some(thread.clone()),
+        Fact::ConfigRead { config } => {
+            // A first configuration makes a sweep worth while at once.
+            if row.config.project.is_none() && config.project.is_some() {
+                row.next_sweep = None;
+            }
+            row.config = config.as_ref().clone();
+            row.unread = None;
+        }
+        Fact::ConfigUnreadable { says } => row.unread = Some(says.clone()),
+        Fact::SweepBegan { next } => {
+            row.next_sweep = Some(next.clone());
+            row.sweeping = true;
+        }
+        Fact::SweepEnded { trouble, .. } => {
+            row.sweeping = false;
+            row.trouble = trouble.clone();
+        }
+        _ => {}
+    }
+}
+
+fn binding(world: &mut World, id: &BindingId, fact: &Fact, at: &Moment) {
+    if let Fact::CandidateSeen { project, entity, key } = fact {
+        let former = world.bindings.get(id);
+        let row = Binding {
+            id: id.clone(),
+            project: project.clone(),
+            entity: entity.clone(),
+            key: key.clone(),
+            title: String::new(),
+            url: String::new(),
+            standing: Standing::Candidate,
+            // A thread that managed it before is taken up again.
+            steward: former.and_then(|b| b.steward.clone()),
+            state: None,
+            observed: None,
+            pulls: former.map(|b| b.pulls.clone()).unwrap_or_default(),
+            window: None,
+            look: None,
+            look_again: None,
+            trouble: None,
+            news: Vec::new(),
+            carried: Vec::new(),
+            wake_by: None,
+            ready: Vec::new(),
+            leave: false,
+            report: None,
+            asked: false,
+            merging: None,
+            adopted: None,
+            ended: former.and_then(|b| b.ended.clone()),
+        };
+        world.bindings.insert(id.clone(), row);
+        return;
+    }
+    if let Fact::CandidateDropped { .. } = fact {
+        match world.bindings.get_mut(id) {
+            Some(row) if row.ended.is_some() => {
+                row.standing = Standing::Ended;
+                row.window = None;
+                row.look = None;
+                row.look_again = None;
+            }
+            _ => world.bindings.remove(id),
+        }
+        return;
+    }
+    let debounce = world.host.settings.debounce;
+    let Some(row) = world.bindings.get_mut(id) else { return };
+    match fact {
+        Fact::RingJoined { why, closes } => {
+            let window = row.window.get_or_insert_with(|| RingWindow { closes: closes.clone(), why: Vec::new() });
+            if !window.why.contains(why) && window.why.len() < 20 {
+                window.why.push(why.clone());
+            }
+        }
+        Fact::LookBegan { effect } => {
+            row.look = Some(effect.clone());
+            row.window = None;
+            row.look_again = None;
+        }
+        Fact::LookFailed { says, again } => {
+            row.look = None;
+            row.trouble = Some(says.clone());
+            row.look_again = Some(again.clone());
+        }
+        Fact::Observed { snapshot, title, url, key, state, pulls } => {
+            row.look = None;
+            row.trouble = None;
+            row.observed = Some(snapshot.clone());
+            row.title = title.clone();
+            row.url = url.clone();
+            row.key = key.clone();
+            row.state = state.clone();
+            row.pulls = merged_pulls(&row.pulls, pulls);
+        }
+        Fact::Adopted { steward } => {
+            row.standing = Standing::Open;
+            row.steward = Some(steward.clone());
+            row.adopted = Some(at.wall);
+            row.ended = None;
+        }
+        Fact::Learned { news } => {
+            row.news.extend(news.iter().cloned());
+            if row.due() && row.wake_by.is_none() {
+                row.wake_by = Some(at.after(debounce.saturating_mul(6)));
+            }
+        }
+        Fact::Woken { .. } => {
+            row.carried = std::mem::take(&mut row.news);
+            row.wake_by = None;
+            row.asked = row.carried.iter().any(|n| n.cause == "report");
+        }
+        Fact::WakeDone => row.carried.clear(),
+        Fact::WakeCut { cause } => {
+            let mut news = std::mem::take(&mut row.carried);
+            let line =
+                "your last turn was cut before it was finished: look at what is done already and go on".to_owned();
+            news.retain(|n| n.cause != *cause);
+            news.push(News { cause: cause.clone(), line, wakes: true, at: at.wall });
+            news.append(&mut row.news);
+            row.news = news;
+            row.wake_by = Some(at.after(0));
+        }
+        Fact::Reported { report, ready } => {
+            for item in ready {
+                if !row.ready.contains(item) {
+                    row.ready.push(item.clone());
+                }
+            }
+            row.report = Some(report.clone());
+        }
+        Fact::LeaveGiven => row.leave = true,
+        Fact::PullLinked { pull, branch, by } => {
+            if row.pull(pull).is_none() {
+                row.pulls.push(LinkedPull::named(pull.clone(), branch, by.clone()));
+            }
+        }
+        Fact::EndingBegan { reason } => row.standing = Standing::Ending { reason: reason.clone() },
+        Fact::EndingTakenBack => row.standing = Standing::Open,
+        Fact::Ended { reason } => {
+            row.standing = Standing::Ended;
+            row.ended = Some((reason.clone(), at.wall));
+            row.window = None;
+            row.look_again = None;
+            row.news.clear();
+            row.carried.clear();
+            row.leave = false;
+        }
+        Fact::MergeBegan { pull, head_sha, .. } => row.merging = Some((pull.clone(), head_sha.clone())),
+        Fact::MergeDone { pull, merge_sha } => {
+            row.merging = None;
+            if let Some(linked) = row.pulls.iter_mut().find(|p| p.key == *pull) {
+                linked.state = PullState::Merged;
+                linked.merge_sha = Some(merge_sha.clone());
+            }
+        }
+        Fact::MergeFailed { .. } => row.merging = None,
+        _ => {}
+    }
+}
+
+/// What a look saw, plus pulls that are known and were not seen this time: a
+/// read that came back short unlinks nothing.
+fn merged_pulls(known: &[LinkedPull], seen: &[LinkedPull]) -> Vec<LinkedPull> {
+    let mut all = seen.to_vec();
+    for old in known {
+        match all.iter_mut().find(|p| p.key == old.key) {
+            // A stale read does not take a merge back that was confirmed to us.
+            Some(new) if old.merge_sha.is_some() && new.merge_sha.is_none() => *new = old.clone(),
+            Some(_) => {}
+            None => all.push(old.clone()),
+        }
+    }
+    all.sort_by(|a, b| a.key.cmp(&b.key));
+    all
+}
+
+fn thread(world: &mut World, id: &ThreadId, fact: &Fact, at: &Moment) {
+    if let Fact::ThreadCreated { project, title, role, parent, owner, binding, model, environment, hidden } = fact {
+        let row = Thread {
+            id: id.clone(),
+            project: project.clone(),
+            title: title.clone(),
+            role: *role,
+            parent: parent.clone(),
+            owner: owner.clone(),
+            binding: binding.clone(),
+            model: model.clone(),
+            notify_parent: false,
+            hidden: *hidden,
+            permission: "full".into(),
+            metadata: BTreeMap::from([("threadBriefs".to_owned(), serde_json::Value::Bool(false))]),
+            environment: environment.clone(),
+            status: Status::Pending,
+            turn: None,
+            queue: Vec::new(),
+            session: None,
+            turns: 0,
+            tokens: Tokens::default(),
+            last_words: String::new(),
+            error: None,
+            unread: false,
+            created: at.wall,
+            archived: None,
+            failures: 0,
+        };
+        world.threads.insert(id.clone(), row);
+        return;
+    }
+    let Some(row) = world.threads.get_mut(id) else { return };
+    match fact {
+        Fact::MessageAccepted { message } => row.queue.push(message.clone()),
+        Fact::EnvironmentIs { state } => row.environment.state = state.clone(),
+        Fact::TurnBegan { turn, messages, causes } => {
+            let (now, later) = std::mem::take(&mut row.queue).into_iter().partition(|m| messages.contains(&m.id));
+            row.queue = later;
+            row.turn = Some(Turn {
+                id: turn.clone(),
+                causes: causes.clone(),
+                messages: now,
+                confirmed: false,
+                began: at.wall,
+                reported: false,
+            });
+            row.status = Status::Starting;
+            row.error = None;
+        }
+        Fact::TurnConfirmed { session, .. } => {
+            if let Some(turn) = &mut row.turn {
+                turn.confirmed = true;
+            }
+            row.session = Some(session.clone());
+            if row.status == Status::Starting {
+                row.status = Status::Active;
+            }
+        }
+        Fact::TurnEnded { end, tokens, last_words, .. } => {
+            row.turn = None;
+            row.turns += 1;
+            row.tokens.add(*tokens);
+            row.last_words = last_words.clone();
+            row.unread = true;
+            let failed = match end {
+                TurnEnd::Failed { says } => Some(says.clone()),
+                TurnEnd::Finished | TurnEnd::Cancelled => None,
+            };
+            row.failures = if failed.is_some() { row.failures + 1 } else { 0 };
+            if row.status != Status::Stopping {
+                row.status = if failed.is_some() { Status::Error } else { Status::Idle };
+            }
+            row.error = failed;
+        }
+        Fact::TurnCut { .. } => {
+            row.turn = None;
+            row.turns += 1;
+            if row.status != Status::Stopping {
+                row.status = Status::Idle;
+            }
+        }
+        Fact::Stopping => row.status = Status::Stopping,
+        Fact::Stopped => {
+            row.status = if row.turns == 0 && row.turn.is_none() { Status::Pending } else { Status::Idle };
+        }
+        Fact::Archived { failed } => {
+            row.archived = Some(at.wall);
+            row.queue.retain(|m| !failed.contains(&m.id));
+        }
+        Fact::Unarchived => row.archived = None,
+        Fact::MarkedRead => row.unread = false,
+        Fact::ReportTaken => {
+            if let Some(turn) = &mut row.turn {
+                turn.reported = true;
+            }
+        }
+        _ => {}
+    }
+}
+
+fn claims(world: &mut World, fact: &Fact) {
+    match fact {
+        Fact::BusSent { message } => world.claims.last_message = message.seq,
+        Fact::ClaimTaken { claim, .. } => {
+            let claim: &Claim = claim;
+            world.claims.epoch = world.claims.epoch.max(claim.epoch);
+            world.claims.held.insert(claim.key.clone(), claim.clone());
+        }
+        Fact::ClaimReleased { key, .. } => world.claims.held.remove(key),
+        _ => {}
+    }
+}
+
+fn need(world: &mut World, id: &NeedId, fact: &Fact, at: &Moment) {
+    match fact {
+        Fact::NeedFiled { project, binding, kind, text } => {
+            let row = Need {
+                id: id.clone(),
+                project: project.clone(),
+                binding: Some(binding.clone()),
+                kind: kind.clone(),
+                text: text.clone(),
+                filed: at.wall,
+                closed: None,
+            };
+            world.needs.insert(id.clone(), row);
+        }
+        Fact::NeedClosed { how } => {
+            if let Some(row) = world.needs.get_mut(id) {
+                row.closed = Some((at.wall, how.clone()));
+            }
+        }
+        _ => {}
+    }
+}

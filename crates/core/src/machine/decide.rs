@@ -1,0 +1,273 @@
+//! One arm an event.
+
+use super::{Answer, Caller, Effect, Event, Fact, Fate, Outcome, Subject, View};
+use crate::bus;
+use crate::config::Config;
+use crate::entity::RepoName;
+use crate::ids::{EffectId, ProjectId};
+use crate::moment::Moment;
+use crate::refusal::Refusal;
+use crate::stewards;
+use crate::text::one_line;
+use crate::threads::{self, Parcel, Sender, SpawnAsk, Status};
+use crate::trouble::{Course, Trouble, policy};
+
+/// Decides what an event means. Facts and effects, or a refusal that changes no row.
+pub fn decide(view: &View<'_>, event: &Event, now: &Moment) -> Result<Outcome, Refusal> {
+    let mut outcome = Outcome::new(view.world, now);
+    let out = &mut outcome;
+    match event {
+        Event::RunBegan { settings } => {
+            let fact = Fact::RunBegan { run: now.run, settings: settings.clone() };
+            out.fact(Subject::Host, fact);
+        }
+        Event::ProjectAdded { name, repo, remote } => project_added(out, name, repo, remote)?,
+        Event::Switched { project, on } => switched(out, project, *on)?,
+        Event::SweepDue { project } => stewards::sweep_due(out, project),
+        Event::Rang(ring) => stewards::rang(out, view, ring),
+        Event::LookDue { binding } => stewards::look_due(out, binding),
+        Event::WakeDue { binding } => stewards::wake_due(out, view, binding),
+        Event::LeaveDue { binding } => stewards::leave_due(out, binding),
+        Event::MergeItemDue { binding, pull } => stewards::merge_item_due(out, binding, pull),
+        Event::ItemMoot { need } => {
+            out.fact(Subject::Need(need.clone()), Fact::NeedClosed { how: "no longer needed".into() })
+        }
+        Event::TurnDue { thread } => threads::begin_turn(out, thread),
+        Event::Answered { id, effect, answer, attempts } => answered(out, view, id, effect, answer, *attempts),
+        Event::TurnConfirmed { thread, turn, session } => {
+            let live = out
+                .world
+                .threads
+                .get(thread)
+                .and_then(|t| t.turn.as_ref())
+                .is_some_and(|t| t.id == *turn && !t.confirmed);
+            if live {
+                out.thread(thread, Fact::TurnConfirmed { turn: turn.clone(), session: session.clone() });
+            }
+        }
+        Event::Reported { caller, report } => stewards::reported(out, caller, report.clone())?,
+        Event::Spawned { caller, parent, role, title, prompt, model } => {
+            let parent = match (caller, parent) {
+                (Caller::Thread(id), _) => id.clone(),
+                (Caller::Person, Some(id)) => id.clone(),
+                (Caller::Person, None) => {
+                    return Err(Refusal::usage(
+                        "no_parent",
+                        "a thread is started from inside its parent",
+                        "name one with --parent <thread>",
+                    ));
+                }
+            };
+            threads::spawn(out, &SpawnAsk { parent: &parent, role: *role, title, prompt, model: model.as_deref() })?;
+        }
+        Event::Told { caller, to, text, mode } => {
+            if text.trim().is_empty() {
+                return Err(Refusal::usage("empty_message", "the message is empty", "say something"));
+            }
+            let from = match caller {
+                Caller::Person => Sender::Person,
+                Caller::Thread(id) => Sender::Thread { id: id.clone() },
+            };
+            let text = match caller {
+                Caller::Person => text.trim().to_owned(),
+                Caller::Thread(id) => format!("Message from thread {id}:\n{}", text.trim()),
+            };
+            let id = threads::deliver(out, to, *mode, Parcel { from, cause: "message", text, wake: false, bus: None })?;
+            out.say(format!("accepted as {id}"));
+            out.id("message", id);
+        }
+        Event::Stopped { caller, thread } => stop_asked(out, caller, thread)?,
+        Event::PullOpened { caller, pull, branch } => stewards::pull_opened(out, caller, pull, branch)?,
+        Event::BusSent { caller, draft } => {
+            let home = home(out, caller, draft.to.first());
+            bus::send(out, caller, &home, draft)?;
+        }
+        Event::Claimed { caller, resource, reason, ttl } => {
+            let home = home(out, caller, None);
+            bus::claim(out, caller, &home, resource, reason, *ttl)?;
+        }
+        Event::Released { caller, resource, force } => {
+            let home = home(out, caller, None);
+            bus::release(out, caller, &home, resource, force.as_deref())?;
+        }
+        Event::MergePressed { caller, pull, fresh } => stewards::merge_pressed(out, caller, pull, fresh)?,
+        Event::NeedDone { caller, need } => stewards::need_done(out, caller, need)?,
+    }
+    Ok(outcome)
+}
+
+/// The primary repository of the caller's project: what a bare `pr:7` means.
+fn home(out: &Outcome, caller: &Caller, other: Option<&crate::ids::ThreadId>) -> RepoName {
+    let thread = match caller {
+        Caller::Thread(id) => Some(id),
+        Caller::Person => other,
+    };
+    let project = thread.and_then(|t| out.world.threads.get(t)).map(|t| &t.project);
+    let found = project.and_then(|p| out.world.projects.get(p)).or_else(|| out.world.projects.values().next());
+    found.map_or_else(|| RepoName("no/project".into()), |p| p.repo.clone())
+}
+
+fn project_added(out: &mut Outcome, name: &str, repo: &RepoName, remote: &str) -> Result<(), Refusal> {
+    let name = one_line(name);
+    if name.is_empty() || remote.trim().is_empty() {
+        return Err(Refusal::usage(
+            "empty_project",
+            "a project needs a name and a repository",
+            "stewards project add <name> --repo <owner/name> --remote <url>",
+        ));
+    }
+    let known = out.world.projects.values().find(|p| p.repo == *repo).map(|p| (p.id.clone(), p.name.clone()));
+    if let Some((id, known_name)) = known {
+        if known_name == name {
+            out.say(format!("{name} is there already"));
+            out.id("project", id);
+            return Ok(());
+        }
+        return Err(Refusal::usage(
+            "known_repo",
+            format!("{repo} belongs to the project {known_name}"),
+            "one project a primary repository",
+        ));
+    }
+    let id = out.mint_project();
+    out.project(&id, Fact::ProjectAdded { name: name.clone(), repo: repo.clone(), remote: remote.trim().to_owned() });
+    if let Some(spec) = out.world.projects.get(&id).map(|p| p.spec()) {
+        out.effect(Effect::Checkout { spec });
+    }
+    out.say(format!("added {name}"));
+    out.id("project", id);
+    Ok(())
+}
+
+fn switched(out: &mut Outcome, id: &ProjectId, on: bool) -> Result<(), Refusal> {
+    let Some(project) = out.world.projects.get(id) else {
+        return Err(Refusal::usage(
+            "unknown_project",
+            format!("no project is called {id}"),
+            "see: stewards project list",
+        ));
+    };
+    let (name, was) = (project.name.clone(), project.on);
+    match (was, on) {
+        (false, true) => stewards::switch_on(out, id),
+        (true, false) => stewards::switch_off(out, id),
+        _ => {}
+    }
+    out.say(format!("{name} is {}", if on { "on" } else { "off" }));
+    out.id("project", id);
+    Ok(())
+}
+
+fn stop_asked(out: &mut Outcome, caller: &Caller, id: &crate::ids::ThreadId) -> Result<(), Refusal> {
+    if !out.world.threads.contains(id) {
+        return Err(Refusal::usage("unknown_thread", format!("no thread is called {id}"), "see: stewards thread list"));
+    }
+    if let Caller::Thread(who) = caller
+        && !out.world.owned_by(who).contains(id)
+    {
+        return Err(Refusal::not_met(
+            "not_yours",
+            format!("{id} is not one of {who}'s threads"),
+            "ask its steward: stewards bus help",
+        ));
+    }
+    match out.world.threads.get(id).map(|t| t.status) {
+        Some(Status::Pending) => out.say(format!("{id} runs nothing")),
+        _ => {
+            threads::stop(out, id, false);
+            out.say(format!("stopping {id}"));
+        }
+    }
+    Ok(())
+}
+
+fn answered(out: &mut Outcome, view: &View<'_>, id: &EffectId, effect: &Effect, answer: &Answer, attempts: u32) {
+    match (effect, answer) {
+        (Effect::Checkout { spec }, Answer::Checkout(Ok(path))) => {
+            out.project(&spec.project, Fact::CheckoutReady { path: path.clone() });
+            out.effect(Effect::ReadBb { spec: spec.clone() });
+        }
+        (Effect::Checkout { spec }, Answer::Checkout(Err(trouble))) => {
+            let subject = Subject::Project(spec.project.clone());
+            again_or_tell(out, subject, id, effect, trouble, attempts);
+        }
+        (Effect::ReadBb { spec }, Answer::Bb(result)) => config_read(out, &spec.project, result),
+        (Effect::FindAdoptable { project, .. }, Answer::Adoptable(found)) => stewards::swept(out, project, found),
+        (Effect::Look { binding, .. }, Answer::Look(result)) => {
+            let current = out.world.bindings.get(binding).is_some_and(|b| b.look.as_ref() == Some(id));
+            match result.as_ref() {
+                // A look that was given up long ago, or of a binding that is gone.
+                _ if !current => {}
+                Ok(snapshot) => stewards::looked(out, view, binding, snapshot),
+                Err(trouble) => stewards::look_failed(out, binding, trouble, attempts),
+            }
+        }
+        (Effect::MakeEnvironment { thread, .. }, Answer::EnvironmentMade(made)) => match made {
+            Err(trouble) if wants_again(trouble, attempts) => {
+                again_or_tell(out, Subject::Thread(thread.clone()), id, effect, trouble, attempts);
+            }
+            made => threads::environment_made(out, thread, made.clone()),
+        },
+        (Effect::RemoveEnvironment { thread, .. }, Answer::EnvironmentRemoved(removed)) => match removed {
+            Ok(removed) => threads::environment_removed(out, thread, removed.clone()),
+            Err(trouble) => again_or_tell(out, Subject::Thread(thread.clone()), id, effect, trouble, attempts),
+        },
+        (Effect::Turn { thread, turn }, Answer::TurnEnded { end, tokens, last_words }) => {
+            threads::turn_ended(out, thread, turn, end.clone(), *tokens, last_words);
+        }
+        (Effect::Turn { thread, turn }, Answer::TurnCut) => threads::turn_cut(out, thread, turn),
+        (Effect::Stop { thread }, Answer::Stopped) => threads::stopped(out, thread),
+        (Effect::Write { binding, write }, Answer::Written(result)) => {
+            stewards::merge_answered(out, binding, write, result, attempts);
+        }
+        // An answer of another effect's kind is a bug of the caller; it changes nothing.
+        _ => out.fact(
+            Subject::Host,
+            Fact::EffectFailed { id: id.clone(), key: effect.name(), says: "the answer does not fit".into() },
+        ),
+    }
+}
+
+fn wants_again(trouble: &Trouble, attempts: u32) -> bool {
+    !matches!(policy(trouble, attempts), Course::Tell)
+}
+
+/// Leaves the effect in the outbox for another try, or gives it up and says so.
+fn again_or_tell(
+    out: &mut Outcome,
+    subject: Subject,
+    id: &EffectId,
+    effect: &Effect,
+    trouble: &Trouble,
+    attempts: u32,
+) {
+    match policy(trouble, attempts) {
+        Course::Retry { after } => out.fate = Fate::Again(out.now.after(after)),
+        Course::Wait { until } => {
+            let wait = (until.as_millisecond() - out.now.wall.as_millisecond()).max(1_000);
+            out.fate = Fate::Again(out.now.after(wait));
+        }
+        Course::Tell => {
+            let fact = Fact::EffectFailed { id: id.clone(), key: effect.name(), says: one_line(&trouble.to_string()) };
+            out.fact(subject, fact);
+        }
+    }
+}
+
+fn config_read(out: &mut Outcome, id: &ProjectId, result: &Result<crate::ports::BbFiles, Trouble>) {
+    let Some(project) = out.world.projects.get(id) else { return };
+    match result {
+        Ok(files) => {
+            let next = Config::read(&project.config, &files.commit, &files.files);
+            if next != project.config || project.unread.is_some() {
+                out.project(id, Fact::ConfigRead { config: Box::new(next) });
+            }
+        }
+        Err(trouble) => {
+            let says = one_line(&trouble.to_string());
+            if project.unread.as_deref() != Some(&says) {
+                out.project(id, Fact::ConfigUnreadable { says });
+            }
+        }
+    }
+}

@@ -1,0 +1,131 @@
+//! What is to be done outside, after the commit that decided it.
+
+use super::Subject;
+use crate::entity::PullKey;
+use crate::ids::{BindingId, EffectId, ProjectId, ThreadId, TurnId};
+use crate::ports::{BbFiles, Removed, RepoSpec, TurnEnd};
+use crate::snapshot::{AdoptAsk, Found, LookAsk, Snapshot};
+use crate::threads::Tokens;
+use crate::trouble::Trouble;
+use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
+
+/// A write to the outside that must happen once. Each has a probe by which it
+/// is known, after a crash, whether it already happened.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Write {
+    /// Probe: is the pull merged?
+    Merge { pull: PullKey, head_sha: String, title: String },
+    /// Probe: is a comment with this marker there?
+    Comment { pull: PullKey, marker: String, body: String },
+}
+
+/// A closed list. All but `Turn` and `Write` may simply be run again.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Effect {
+    Checkout {
+        spec: RepoSpec,
+    },
+    ReadBb {
+        spec: RepoSpec,
+    },
+    FindAdoptable {
+        project: ProjectId,
+        ask: AdoptAsk,
+    },
+    Look {
+        binding: BindingId,
+        ask: LookAsk,
+    },
+    MakeEnvironment {
+        thread: ThreadId,
+        spec: RepoSpec,
+        branch: String,
+    },
+    RemoveEnvironment {
+        thread: ThreadId,
+        spec: RepoSpec,
+        branch: String,
+    },
+    /// Probe: none is needed. A turn that was started and has no end was cut.
+    Turn {
+        thread: ThreadId,
+        turn: TurnId,
+    },
+    Stop {
+        thread: ThreadId,
+    },
+    Write {
+        binding: BindingId,
+        write: Write,
+    },
+}
+
+impl Effect {
+    /// What it is, for people.
+    pub fn name(&self) -> String {
+        match self {
+            Effect::Checkout { spec } => format!("checkout:{}", spec.project),
+            Effect::ReadBb { spec } => format!("read-bb:{}", spec.project),
+            Effect::FindAdoptable { project, .. } => format!("find:{project}"),
+            Effect::Look { binding, .. } => format!("look:{binding}"),
+            Effect::MakeEnvironment { thread, .. } => format!("make:{thread}"),
+            Effect::RemoveEnvironment { thread, .. } => format!("remove:{thread}"),
+            Effect::Turn { turn, .. } => format!("turn:{turn}"),
+            Effect::Stop { thread } => format!("stop:{thread}"),
+            Effect::Write { write: Write::Merge { pull, .. }, .. } => format!("merge:{pull}"),
+            Effect::Write { write: Write::Comment { marker, .. }, .. } => format!("comment:{marker}"),
+        }
+    }
+
+    /// Two unfinished effects never share this: a second one is the first one.
+    /// Only a look is always its own, because its binding waits for that one.
+    pub fn key(&self, id: &EffectId) -> String {
+        match self {
+            Effect::Look { .. } => id.to_string(),
+            other => other.name(),
+        }
+    }
+
+    pub fn subject(&self) -> Subject {
+        match self {
+            Effect::Checkout { spec } | Effect::ReadBb { spec } => Subject::Project(spec.project.clone()),
+            Effect::FindAdoptable { project, .. } => Subject::Project(project.clone()),
+            Effect::Look { binding, .. } | Effect::Write { binding, .. } => Subject::Binding(binding.clone()),
+            Effect::MakeEnvironment { thread, .. }
+            | Effect::RemoveEnvironment { thread, .. }
+            | Effect::Turn { thread, .. }
+            | Effect::Stop { thread } => Subject::Thread(thread.clone()),
+        }
+    }
+
+    /// Whether running it again after a crash does no harm. The others are
+    /// probed first.
+    pub fn repeatable(&self) -> bool {
+        !matches!(self, Effect::Turn { .. } | Effect::Write { .. })
+    }
+}
+
+/// What came of an effect.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Answer {
+    Checkout(Result<PathBuf, Trouble>),
+    Bb(Result<BbFiles, Trouble>),
+    Adoptable(Result<Vec<Found>, Trouble>),
+    Look(Box<Result<Snapshot, Trouble>>),
+    EnvironmentMade(Result<PathBuf, Trouble>),
+    EnvironmentRemoved(Result<Removed, Trouble>),
+    TurnEnded {
+        end: TurnEnd,
+        tokens: Tokens,
+        last_words: String,
+    },
+    /// The daemon died during the turn.
+    TurnCut,
+    Stopped,
+    /// The merge commit, or the comment's id.
+    Written(Result<String, Trouble>),
+}

@@ -1,0 +1,188 @@
+//! Everything that can happen.
+
+use super::{Answer, Effect, Settings, Subject};
+use crate::Millis;
+use crate::bus::Draft;
+use crate::entity::{PullKey, RepoName};
+use crate::ids::{BindingId, EffectId, NeedId, ProjectId, ThreadId, TurnId};
+use crate::ports::Ring;
+use crate::snapshot::Pull;
+use crate::stewards::Report;
+use crate::threads::{Role, SendMode};
+use serde::{Deserialize, Serialize};
+
+/// Who asks.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Caller {
+    /// The owner of this server.
+    Person,
+    Thread(ThreadId),
+}
+
+/// One thing that happened or is asked for. A closed list: this is the only way in.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Event {
+    /// The daemon started on this directory.
+    RunBegan {
+        settings: Settings,
+    },
+    ProjectAdded {
+        name: String,
+        repo: RepoName,
+        remote: String,
+    },
+    Switched {
+        project: ProjectId,
+        on: bool,
+    },
+    SweepDue {
+        project: ProjectId,
+    },
+    /// A webhook, verified.
+    Rang(Ring),
+    LookDue {
+        binding: BindingId,
+    },
+    /// The steward has news that wakes and nothing keeps it from a turn.
+    WakeDue {
+        binding: BindingId,
+    },
+    /// The ready gate is met and nothing stands against starting workers.
+    LeaveDue {
+        binding: BindingId,
+    },
+    /// The gate of a pull is met and a person merges here.
+    MergeItemDue {
+        binding: BindingId,
+        pull: PullKey,
+    },
+    /// Its pull was merged or closed, or its binding ended.
+    ItemMoot {
+        need: NeedId,
+    },
+    /// A thread with queued messages can take a turn.
+    TurnDue {
+        thread: ThreadId,
+    },
+    /// Answer of a started effect.
+    Answered {
+        id: EffectId,
+        effect: Effect,
+        answer: Answer,
+        attempts: u32,
+    },
+    /// The agent has shown that it has the turn's messages.
+    TurnConfirmed {
+        thread: ThreadId,
+        turn: TurnId,
+        session: String,
+    },
+    Reported {
+        caller: Caller,
+        report: Report,
+    },
+    Spawned {
+        caller: Caller,
+        parent: Option<ThreadId>,
+        role: Role,
+        title: String,
+        prompt: String,
+        model: Option<String>,
+    },
+    Told {
+        caller: Caller,
+        to: ThreadId,
+        text: String,
+        mode: SendMode,
+    },
+    Stopped {
+        caller: Caller,
+        thread: ThreadId,
+    },
+    /// Our `gh` opened a pull for this thread.
+    PullOpened {
+        caller: Caller,
+        pull: PullKey,
+        branch: String,
+    },
+    BusSent {
+        caller: Caller,
+        draft: Draft,
+    },
+    Claimed {
+        caller: Caller,
+        resource: String,
+        reason: String,
+        ttl: Millis,
+    },
+    Released {
+        caller: Caller,
+        resource: String,
+        force: Option<String>,
+    },
+    /// A press of Merge, with the pull as it was read for this press.
+    MergePressed {
+        caller: Caller,
+        pull: PullKey,
+        fresh: Box<Pull>,
+    },
+    /// A person says that an item is done.
+    NeedDone {
+        caller: Caller,
+        need: NeedId,
+    },
+}
+
+impl Event {
+    /// The subject whose stream it is told on when it is refused, and under
+    /// which it is recorded.
+    pub fn subject(&self) -> Subject {
+        let of = |caller: &Caller| match caller {
+            Caller::Person => Subject::Host,
+            Caller::Thread(id) => Subject::Thread(id.clone()),
+        };
+        match self {
+            Event::RunBegan { .. } | Event::ProjectAdded { .. } | Event::Rang(_) => Subject::Host,
+            Event::Switched { project, .. } | Event::SweepDue { project } => Subject::Project(project.clone()),
+            Event::LookDue { binding }
+            | Event::WakeDue { binding }
+            | Event::LeaveDue { binding }
+            | Event::MergeItemDue { binding, .. } => Subject::Binding(binding.clone()),
+            Event::ItemMoot { need } => Subject::Need(need.clone()),
+            Event::TurnDue { thread } | Event::TurnConfirmed { thread, .. } => Subject::Thread(thread.clone()),
+            Event::Answered { effect, .. } => effect.subject(),
+            Event::Reported { caller, .. }
+            | Event::Spawned { caller, .. }
+            | Event::Told { caller, .. }
+            | Event::Stopped { caller, .. }
+            | Event::PullOpened { caller, .. }
+            | Event::BusSent { caller, .. }
+            | Event::Claimed { caller, .. }
+            | Event::Released { caller, .. }
+            | Event::MergePressed { caller, .. }
+            | Event::NeedDone { caller, .. } => of(caller),
+        }
+    }
+
+    /// Whose last observed snapshot the decision wants to see.
+    pub fn compares(&self) -> Option<&BindingId> {
+        match self {
+            Event::WakeDue { binding } | Event::Answered { effect: Effect::Look { binding, .. }, .. } => Some(binding),
+            _ => None,
+        }
+    }
+
+    /// The body for the journal. A snapshot is kept once by its content, so it
+    /// stands here by its hash.
+    pub fn journal(&self) -> serde_json::Value {
+        if let Event::Answered { id, effect, answer: Answer::Look(result), attempts } = self
+            && let Ok(snapshot) = result.as_ref()
+        {
+            let hash = crate::text::hash(&snapshot.body());
+            return serde_json::json!({ "answered": { "id": id, "effect": effect, "snapshot": hash, "attempts": attempts } });
+        }
+        serde_json::to_value(self).unwrap_or_default()
+    }
+}

@@ -1,0 +1,225 @@
+//! What became true. Append-only; the rows are the fold of these.
+
+use super::Settings;
+use crate::bus::{BusMessage, Claim};
+use crate::config::Config;
+use crate::entity::{Entity, PullKey, RepoName};
+use crate::ids::{BindingId, EffectId, MessageId, ProjectId, ThreadId, TurnId};
+use crate::moment::Deadline;
+use crate::ports::TurnEnd;
+use crate::stewards::{EndReason, LinkedPull, NeedKind, News, Report};
+use crate::threads::{Environment, EnvironmentState, ModelName, Queued, Role, Tokens};
+use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Fact {
+    // The host.
+    RunBegan {
+        run: u64,
+        settings: Settings,
+    },
+    DeliveryTaken {
+        delivery: String,
+        source: String,
+        what: String,
+    },
+    /// Verified and of no concern here, or seen before.
+    RingIgnored {
+        what: String,
+        why: String,
+    },
+    /// Somebody was refused; changes no row.
+    Refused {
+        code: String,
+        says: String,
+    },
+    /// An effect failed and was given up; changes no row.
+    EffectFailed {
+        id: EffectId,
+        key: String,
+        says: String,
+    },
+
+    // Projects.
+    ProjectAdded {
+        name: String,
+        repo: RepoName,
+        remote: String,
+    },
+    SwitchedOn,
+    SwitchedOff,
+    CheckoutReady {
+        path: PathBuf,
+    },
+    ProjectStewardNamed {
+        thread: ThreadId,
+    },
+    ConfigRead {
+        config: Box<Config>,
+    },
+    ConfigUnreadable {
+        says: String,
+    },
+    SweepBegan {
+        next: Deadline,
+    },
+    SweepEnded {
+        found: usize,
+        trouble: Option<String>,
+    },
+
+    // Bindings.
+    CandidateSeen {
+        project: ProjectId,
+        entity: Entity,
+        key: String,
+    },
+    CandidateDropped {
+        why: String,
+    },
+    /// `opens` is set by the first ring of a window and lasts until the look.
+    RingJoined {
+        why: String,
+        closes: Deadline,
+    },
+    LookBegan {
+        effect: EffectId,
+    },
+    /// The look could not be made; what is known stays.
+    LookFailed {
+        says: String,
+        again: Deadline,
+    },
+    Observed {
+        snapshot: String,
+        title: String,
+        url: String,
+        key: String,
+        state: Option<String>,
+        pulls: Vec<LinkedPull>,
+    },
+    Adopted {
+        steward: ThreadId,
+    },
+    Learned {
+        news: Vec<News>,
+    },
+    Woken {
+        causes: Vec<String>,
+    },
+    /// The wake's turn ended: what it carried was told.
+    WakeDone,
+    /// The wake's turn was cut or failed: what it carried is news again.
+    WakeCut {
+        cause: String,
+    },
+    Reported {
+        report: Report,
+        ready: Vec<String>,
+    },
+    LeaveGiven,
+    PullLinked {
+        pull: PullKey,
+        branch: String,
+        by: Option<ThreadId>,
+    },
+    EndingBegan {
+        reason: EndReason,
+    },
+    EndingTakenBack,
+    Ended {
+        reason: EndReason,
+    },
+    MergeBegan {
+        pull: PullKey,
+        head_sha: String,
+        by: String,
+    },
+    MergeDone {
+        pull: PullKey,
+        merge_sha: String,
+    },
+    MergeFailed {
+        pull: PullKey,
+        says: String,
+    },
+    Commented {
+        pull: PullKey,
+        marker: String,
+    },
+
+    // Threads.
+    ThreadCreated {
+        project: ProjectId,
+        title: String,
+        role: Role,
+        parent: Option<ThreadId>,
+        owner: Option<ThreadId>,
+        binding: Option<BindingId>,
+        model: ModelName,
+        environment: Environment,
+        hidden: bool,
+    },
+    MessageAccepted {
+        message: Queued,
+    },
+    EnvironmentIs {
+        state: EnvironmentState,
+    },
+    TurnBegan {
+        turn: TurnId,
+        messages: Vec<MessageId>,
+        causes: Vec<String>,
+    },
+    TurnConfirmed {
+        turn: TurnId,
+        session: String,
+    },
+    TurnEnded {
+        turn: TurnId,
+        end: TurnEnd,
+        tokens: Tokens,
+        last_words: String,
+    },
+    /// The daemon died during it. `unknown` were handed over and not confirmed.
+    TurnCut {
+        turn: TurnId,
+        unknown: Vec<MessageId>,
+    },
+    Stopping,
+    Stopped,
+    /// `failed` are messages that it will not take any more.
+    Archived {
+        failed: Vec<MessageId>,
+    },
+    Unarchived,
+    MarkedRead,
+    /// Its live turn has reported.
+    ReportTaken,
+
+    // The bus and the claims book.
+    BusSent {
+        message: BusMessage,
+    },
+    ClaimTaken {
+        claim: Claim,
+        displaced: Option<ThreadId>,
+    },
+    ClaimReleased {
+        key: String,
+        why: String,
+    },
+
+    // Needs.
+    NeedFiled {
+        project: ProjectId,
+        binding: BindingId,
+        kind: NeedKind,
+        text: String,
+    },
+    NeedClosed {
+        how: String,
+    },
+}

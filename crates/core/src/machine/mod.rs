@@ -1,0 +1,21 @@
+//! The machine: an event meets the world and leaves facts and effects.
+
+mod apply;
+mod decide;
+mod effect;
+mod event;
+mod fact;
+mod outcome;
+mod plan;
+mod rows;
+mod world;
+
+pub use apply::apply;
+pub use decide::decide;
+pub use effect::{Answer, Effect, Write};
+pub use event::{Caller, Event};
+pub use fact::Fact;
+pub use outcome::{Fate, Outcome, Reply};
+pub use plan::{next_deadline, plan};
+pub use rows::Rows;
+pub use world::{Host, Project, Settings, Subject, View, World};

@@ -1,0 +1,188 @@
+//! All that is known, as rows that are the fold of the facts.
+
+use super::Rows;
+use crate::Millis;
+use crate::bus::ClaimsBook;
+use crate::config::Config;
+use crate::entity::{PullKey, RepoName};
+use crate::ids::{BindingId, NeedId, ProjectId, ThreadId};
+use crate::moment::Deadline;
+use crate::ports::RepoSpec;
+use crate::snapshot::Snapshot;
+use crate::stewards::{Binding, Need};
+use crate::threads::{Role, Thread};
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::path::PathBuf;
+
+/// Whose row and stream of facts something belongs to.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(into = "String", try_from = "String")]
+pub enum Subject {
+    Host,
+    Project(ProjectId),
+    Thread(ThreadId),
+    Binding(BindingId),
+    /// All claims and the bus's messages.
+    Claims,
+    Need(NeedId),
+}
+
+impl fmt::Display for Subject {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Subject::Host => f.write_str("host"),
+            Subject::Claims => f.write_str("claims"),
+            Subject::Project(id) => id.fmt(f),
+            Subject::Thread(id) => id.fmt(f),
+            Subject::Binding(id) => id.fmt(f),
+            Subject::Need(id) => id.fmt(f),
+        }
+    }
+}
+
+impl From<Subject> for String {
+    fn from(s: Subject) -> String {
+        s.to_string()
+    }
+}
+
+impl TryFrom<String> for Subject {
+    type Error = String;
+    fn try_from(text: String) -> Result<Self, String> {
+        let prefix = text.split('_').next().unwrap_or("");
+        Ok(match prefix {
+            "host" => Subject::Host,
+            "claims" => Subject::Claims,
+            ProjectId::PREFIX => Subject::Project(ProjectId(text)),
+            ThreadId::PREFIX => Subject::Thread(ThreadId(text)),
+            BindingId::PREFIX => Subject::Binding(BindingId(text)),
+            NeedId::PREFIX => Subject::Need(NeedId(text)),
+            _ => return Err(format!("`{text}` is no subject")),
+        })
+    }
+}
+
+/// Lengths of time that a server may set.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Settings {
+    /// From an entity's first ring to its look.
+    pub debounce: Millis,
+    /// Between two sweeps of a project.
+    pub sweep: Millis,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Settings { debounce: 5_000, sweep: 30 * 60_000 }
+    }
+}
+
+/// This daemon on this directory.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Host {
+    /// The run that began last.
+    pub run: u64,
+    pub settings: Settings,
+}
+
+/// One project.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Project {
+    pub id: ProjectId,
+    pub name: String,
+    /// The primary repository: it holds `.bb`.
+    pub repo: RepoName,
+    pub remote: String,
+    pub created: Timestamp,
+    /// The switch: off until somebody turns it on here.
+    pub on: bool,
+    pub checkout: Option<PathBuf>,
+    pub config: Config,
+    /// Why the configuration could not be read last time, and since when.
+    pub unread: Option<String>,
+    pub steward: Option<ThreadId>,
+    pub next_sweep: Option<Deadline>,
+    /// A search for adoptable entities is in the air.
+    pub sweeping: bool,
+    /// One line while the last sweep failed.
+    pub trouble: Option<String>,
+}
+
+impl Project {
+    pub fn spec(&self) -> RepoSpec {
+        RepoSpec { project: self.id.clone(), name: self.repo.clone(), remote: self.remote.clone() }
+    }
+}
+
+/// Every row that is in memory. Transcripts, snapshots and settled messages
+/// stay in the file.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct World {
+    pub host: Host,
+    pub projects: Rows<ProjectId, Project>,
+    pub threads: Rows<ThreadId, Thread>,
+    pub bindings: Rows<BindingId, Binding>,
+    pub claims: ClaimsBook,
+    pub needs: Rows<NeedId, Need>,
+}
+
+impl World {
+    pub fn project_of_team(&self, team: &str) -> Option<&Project> {
+        self.projects.values().find(|p| {
+            p.on && p.config.project.as_ref().is_some_and(|f| f.teams.iter().any(|t| t.eq_ignore_ascii_case(team)))
+        })
+    }
+
+    /// The binding with a steward for this key: `DEMO-1`, a pull linked to it, or its id.
+    pub fn binding_by_key(&self, key: &str) -> Option<&Binding> {
+        let pull = PullKey::parse(key);
+        let fits = |b: &&Binding| {
+            b.key.eq_ignore_ascii_case(key)
+                || b.id.as_str() == key
+                || pull.as_ref().is_some_and(|p| b.pull(p).is_some())
+        };
+        // An open effort comes before one that ended under the same name.
+        self.bindings.values().filter(fits).min_by_key(|b| b.ended.is_some())
+    }
+
+    pub fn binding_of_pull(&self, key: &PullKey) -> Option<&Binding> {
+        self.bindings.values().filter(|b| b.pull(key).is_some()).min_by_key(|b| b.ended.is_some())
+    }
+
+    /// Threads that work for a binding, oldest first; archived ones too.
+    pub fn threads_of<'a>(&'a self, binding: &'a BindingId, role: Role) -> impl Iterator<Item = &'a Thread> + 'a {
+        self.threads.values().filter(move |t| t.role == role && t.binding.as_ref() == Some(binding))
+    }
+
+    pub fn workers_in_flight<'a>(&'a self, binding: &'a BindingId) -> impl Iterator<Item = &'a Thread> + 'a {
+        self.threads_of(binding, Role::Worker).filter(|t| t.in_flight())
+    }
+
+    pub fn open_needs<'a>(&'a self, binding: &'a BindingId) -> impl Iterator<Item = &'a Need> + 'a {
+        self.needs.values().filter(move |n| n.closed.is_none() && n.binding.as_ref() == Some(binding))
+    }
+
+    /// A thread and everything whose lifecycle it owns, itself first.
+    pub fn owned_by(&self, thread: &ThreadId) -> Vec<ThreadId> {
+        let mut all = vec![thread.clone()];
+        let mut at = 0;
+        while at < all.len() {
+            let owner = all[at].clone();
+            all.extend(self.threads.values().filter(|t| t.owner.as_ref() == Some(&owner)).map(|t| t.id.clone()));
+            at += 1;
+        }
+        all
+    }
+}
+
+/// What a decision may look at.
+#[derive(Clone, Copy, Debug)]
+pub struct View<'a> {
+    pub world: &'a World,
+    /// The snapshot last observed of the binding that the event is about.
+    pub seen: Option<&'a Snapshot>,
+    /// This webhook delivery was taken before.
+    pub delivered: bool,
+}

@@ -1,0 +1,211 @@
+//! What the engine needs of the outside, as traits. Adapters implement them in
+//! `agents` and `sources`; the binary introduces them to the engine.
+
+use crate::entity::{PullKey, RepoName};
+use crate::ids::{ProjectId, ThreadId, TurnId};
+use crate::snapshot::{AdoptAsk, Author, Found, Pull, Ticket};
+use crate::threads::Tokens;
+use crate::trouble::Trouble;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::path::PathBuf;
+use std::pin::Pin;
+use std::sync::Arc;
+
+/// A boxed answer of a port.
+pub type Soon<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+/// The same, where the outside can fail.
+pub type Try<'a, T> = Soon<'a, Result<T, Trouble>>;
+
+/// Where tickets live (Linear).
+pub trait Tickets: Send + Sync {
+    /// This server's own account.
+    fn viewer(&self) -> Try<'_, Author>;
+    /// Reads one ticket with its comments and links.
+    fn ticket<'a>(&'a self, uuid: &'a str) -> Try<'a, Ticket>;
+    /// Labelled tickets of the teams that are assigned to this account.
+    fn adoptable<'a>(&'a self, ask: &'a AdoptAsk) -> Try<'a, Vec<Found>>;
+}
+
+/// Where pull requests live (GitHub).
+pub trait Pulls: Send + Sync {
+    /// This server's own account.
+    fn viewer(&self) -> Try<'_, Author>;
+    /// Reads one pull with its checks, reviews and comments.
+    fn pull<'a>(&'a self, key: &'a PullKey) -> Try<'a, Pull>;
+    /// Pulls, open or not, whose head is this branch of the repo itself.
+    fn of_branch<'a>(&'a self, repo: &'a RepoName, branch: &'a str) -> Try<'a, Vec<PullKey>>;
+    /// Squash-merges the pull at exactly this head; answers the merge commit.
+    /// `Refused` when the head moved or the host does not merge it.
+    fn merge<'a>(&'a self, key: &'a PullKey, head_sha: &'a str, title: &'a str) -> Try<'a, String>;
+    /// Adds a comment; answers its id. Never repeated by itself.
+    fn comment<'a>(&'a self, key: &'a PullKey, body: &'a str) -> Try<'a, String>;
+}
+
+/// What a webhook says, once its signature is known to be right.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Ring {
+    /// Unique per delivery and hook; the same for a redelivery.
+    pub delivery: String,
+    /// linear or github.
+    pub source: String,
+    /// The event's own words, such as `Issue update` or `check_run completed`.
+    pub what: String,
+    pub about: About,
+    /// Signed rightly, but older than the sender's window allows.
+    pub stale: bool,
+}
+
+/// What a ring names. It is never believed, only looked at.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum About {
+    Ticket {
+        uuid: String,
+        key: String,
+        team: String,
+    },
+    Pull {
+        pull: PullKey,
+        branch: Option<String>,
+    },
+    /// A head that belongs to some pull.
+    Head {
+        repo: RepoName,
+        sha: String,
+        branch: Option<String>,
+    },
+    /// A push to a branch.
+    Push {
+        repo: RepoName,
+        branch: String,
+    },
+    /// Verified, and of a kind that concerns nothing here.
+    Nothing,
+}
+
+/// Why a webhook is not taken.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum BadRing {
+    #[error("the signature is missing or wrong")]
+    Signature,
+    #[error("the body is not what this hook sends: {0}")]
+    Body(String),
+}
+
+/// Turns a webhook into a ring. The signature is checked over the raw bytes
+/// before anything is parsed.
+pub trait Doorbell: Send + Sync {
+    /// `headers` have lower-case names. `now_ms` is Unix time in milliseconds.
+    fn verify(&self, headers: &BTreeMap<String, String>, raw: &[u8], now_ms: i64) -> Result<Ring, BadRing>;
+}
+
+/// What one turn needs.
+#[derive(Clone, Debug)]
+pub struct TurnJob {
+    pub project: ProjectId,
+    pub thread: ThreadId,
+    pub turn: TurnId,
+    /// The agent's own session id, where one is to be resumed.
+    pub session: Option<String>,
+    /// Which agent to start: the provider part of the model's name.
+    pub provider: String,
+    pub cwd: PathBuf,
+    /// Resolved anew for this turn; not part of the transcript.
+    pub context: String,
+    pub prompt: String,
+}
+
+/// What an agent does during a turn, in order.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TurnEvent {
+    /// The agent's first word after the prompt: it has it. Sent once.
+    Confirmed {
+        session: String,
+    },
+    Text {
+        text: String,
+    },
+    ToolCall {
+        id: String,
+        title: String,
+    },
+    ToolResult {
+        id: String,
+        ok: bool,
+        text: String,
+    },
+    Usage(Tokens),
+}
+
+/// How a turn ended, by the protocol's word.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TurnEnd {
+    Finished,
+    Cancelled,
+    /// The agent or its provider failed.
+    Failed {
+        says: String,
+    },
+}
+
+/// Takes what an agent does. Called from the agent's task; must not block long.
+pub trait TurnSink: Send + Sync {
+    fn take(&self, thread: &ThreadId, turn: &TurnId, event: TurnEvent);
+}
+
+/// Agents as processes.
+pub trait Agents: Send + Sync {
+    /// Starts or reuses the thread's process and runs one turn to its end.
+    fn turn<'a>(&'a self, job: TurnJob, sink: Arc<dyn TurnSink>) -> Soon<'a, TurnEnd>;
+    /// Ends everything the thread runs, within 5 seconds.
+    fn stop<'a>(&'a self, thread: &'a ThreadId) -> Soon<'a, ()>;
+    /// Ends what an earlier run of the daemon on this directory left behind;
+    /// answers how many processes there were.
+    fn end_strays(&self) -> Soon<'_, usize>;
+}
+
+/// A project's repository on this machine.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RepoSpec {
+    pub project: ProjectId,
+    pub name: RepoName,
+    /// What `git clone` takes.
+    pub remote: String,
+}
+
+/// `.bb` as it stands at the remote's default branch.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BbFiles {
+    pub commit: String,
+    /// Path below `.bb/` → text.
+    pub files: BTreeMap<String, String>,
+}
+
+/// What became of a worktree.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Removed {
+    Gone,
+    /// It held work that is nowhere else, so it was kept: where, and what.
+    MovedAside {
+        path: PathBuf,
+        why: String,
+    },
+}
+
+/// The git side of a project.
+pub trait Repo: Send + Sync {
+    /// Clones the checkout if it is not there; answers its path.
+    fn checkout<'a>(&'a self, spec: &'a RepoSpec) -> Try<'a, PathBuf>;
+    /// Fetches and reads `.bb` at the default branch's tip, never from a working copy.
+    fn read_bb<'a>(&'a self, spec: &'a RepoSpec) -> Try<'a, BbFiles>;
+    /// A worktree of its own branch for the thread, from the default branch's
+    /// tip; the one that is there already is answered as it is.
+    fn add_worktree<'a>(&'a self, spec: &'a RepoSpec, thread: &'a ThreadId, branch: &'a str) -> Try<'a, PathBuf>;
+    /// Removes the thread's worktree and its local branch, unless that would lose work.
+    fn remove_worktree<'a>(&'a self, spec: &'a RepoSpec, thread: &'a ThreadId, branch: &'a str) -> Try<'a, Removed>;
+}

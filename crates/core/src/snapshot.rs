@@ -1,0 +1,201 @@
+//! What a look saw. A ring carries no truth; a snapshot always does.
+
+use crate::entity::{PullKey, RepoName};
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+/// Who wrote or did something. Nobody (a deleted account) is a ghost and is
+/// never equal to the owner.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Author {
+    /// The login or account id that the source compares by.
+    pub login: String,
+    /// As people read it.
+    pub name: String,
+    pub bot: bool,
+    /// This server's own account.
+    pub me: bool,
+}
+
+impl Author {
+    pub fn ghost() -> Author {
+        Author { login: String::new(), name: "ghost".into(), bot: false, me: false }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Comment {
+    /// The source's id, unique within the source.
+    pub id: String,
+    pub author: Author,
+    pub body: String,
+    pub at: Timestamp,
+    pub edited: Option<Timestamp>,
+}
+
+/// A state of a ticket's team.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TicketState {
+    /// As the team calls it.
+    pub name: String,
+    /// triage, backlog, unstarted, started, completed, canceled or duplicate.
+    pub category: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Ticket {
+    pub uuid: String,
+    /// `DEMO-1`.
+    pub identifier: String,
+    pub url: String,
+    pub title: String,
+    pub description: String,
+    /// The team's key.
+    pub team: String,
+    pub state: TicketState,
+    pub labels: Vec<String>,
+    pub assignee: Option<Author>,
+    /// 0 none, 1 urgent, 2 high, 3 medium, 4 low.
+    pub priority: u8,
+    pub trashed: bool,
+    /// Oldest first.
+    pub comments: Vec<Comment>,
+    /// Addresses attached to the ticket, pull requests among them.
+    pub links: Vec<String>,
+}
+
+/// Whether a pull could be merged, as far as the host has computed it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Mergeable {
+    Yes,
+    No,
+    /// Being computed: neither yes nor no.
+    Computing,
+}
+
+/// The roll-up of all checks of one head.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Rollup {
+    /// The head has none (yet).
+    None,
+    Pending,
+    Green,
+    Red,
+    /// The login may not read them.
+    Unreadable,
+}
+
+impl Rollup {
+    pub fn settled(self) -> bool {
+        matches!(self, Rollup::Green | Rollup::Red)
+    }
+
+    pub fn word(self) -> &'static str {
+        match self {
+            Rollup::None => "none",
+            Rollup::Pending => "pending",
+            Rollup::Green => "green",
+            Rollup::Red => "red",
+            Rollup::Unreadable => "unreadable",
+        }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Check {
+    pub name: String,
+    /// The conclusion in the host's lower-case word, or the status while it runs.
+    pub state: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Review {
+    pub id: String,
+    pub author: Author,
+    /// approved, changes_requested, commented, dismissed.
+    pub verdict: String,
+    /// The head that it judged.
+    pub commit: String,
+    pub body: String,
+    pub at: Timestamp,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PullState {
+    Open,
+    Closed,
+    Merged,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Pull {
+    pub key: PullKey,
+    pub url: String,
+    pub title: String,
+    pub body: String,
+    pub author: Author,
+    pub state: PullState,
+    pub draft: bool,
+    pub labels: Vec<String>,
+    pub head_branch: String,
+    pub head_sha: String,
+    pub base_branch: String,
+    pub mergeable: Mergeable,
+    /// Only once merged: before that the host's value is a throw-away test commit.
+    pub merge_sha: Option<String>,
+    pub rollup: Rollup,
+    pub checks: Vec<Check>,
+    /// Oldest first, without pending ones.
+    pub reviews: Vec<Review>,
+    /// Oldest first.
+    pub comments: Vec<Comment>,
+}
+
+/// Everything one look saw of an entity.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Snapshot {
+    pub ticket: Option<Ticket>,
+    /// The linked pulls, by key.
+    pub pulls: Vec<Pull>,
+}
+
+impl Snapshot {
+    pub fn pull(&self, key: &PullKey) -> Option<&Pull> {
+        self.pulls.iter().find(|p| &p.key == key)
+    }
+
+    /// Every time a key was or will be read, the same snapshot has the same bytes.
+    pub fn body(&self) -> String {
+        serde_json::to_string(self).unwrap_or_default()
+    }
+}
+
+/// What a look has to read.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LookAsk {
+    pub entity: crate::entity::Entity,
+    /// Pulls known to be linked.
+    pub pulls: Vec<PullKey>,
+    /// Branches of the binding's workers: a pull from one of these is linked,
+    /// even if nobody told us of it.
+    pub branches: Vec<(RepoName, String)>,
+}
+
+/// What may be adopted in a project.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AdoptAsk {
+    pub label: String,
+    /// Keys of the listed teams.
+    pub teams: Vec<String>,
+}
+
+/// A candidate that a sweep found.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Found {
+    pub entity: crate::entity::Entity,
+    /// As people read it: `DEMO-1`.
+    pub key: String,
+}

@@ -1,0 +1,172 @@
+//! How an effort ends, and what a thread's end means for its effort.
+
+use super::binding::{EndReason, NeedKind, Standing};
+use super::rings::ring;
+use super::wake::learn_one;
+use crate::ids::{BindingId, ProjectId, ThreadId};
+use crate::machine::{Fact, Outcome, Subject};
+use crate::snapshot::PullState;
+use crate::text::{cut, one_line};
+use crate::threads::{Environment, EnvironmentKind, EnvironmentState, ModelName, Role, stop};
+
+/// The entity needs no manager any more. A terminal state gets a wrap-up turn
+/// with its workers still there; every other ending stops them first and gets
+/// one stop turn.
+pub fn begin(out: &mut Outcome, id: &BindingId, reason: EndReason) {
+    let Some(binding) = out.world.bindings.get(id).filter(|b| b.standing == Standing::Open) else { return };
+    let named = match &reason {
+        EndReason::Terminal { state } => {
+            binding.report.as_ref().is_some_and(|r| r.phase.as_deref().is_some_and(|p| p.eq_ignore_ascii_case(state)))
+        }
+        _ => false,
+    };
+    let words = reason.words();
+    let terminal = matches!(reason, EndReason::Terminal { .. });
+    out.binding(id, Fact::EndingBegan { reason });
+    if terminal {
+        if named {
+            // The steward has said so itself: there is nothing to wrap up.
+            end_if_due(out, id);
+        } else {
+            learn_one(out, id, "phase", true, format!("{words}: wrap up, then this effort ends"));
+        }
+        return;
+    }
+    let workers: Vec<ThreadId> = out.world.workers_in_flight(id).map(|t| t.id.clone()).collect();
+    for worker in workers {
+        for thread in out.world.owned_by(&worker) {
+            stop(out, &thread, true);
+        }
+    }
+    learn_one(out, id, "stop", true, format!("{words}: this effort ends with this turn; its workers were stopped"));
+}
+
+/// A steward's turn ended by itself: what its wake carried was told.
+pub fn steward_turn_ended(out: &mut Outcome, id: &BindingId, reported: bool) {
+    let Some(binding) = out.world.bindings.get(id) else { return };
+    let woken = !binding.carried.is_empty();
+    if woken {
+        out.binding(id, Fact::WakeDone);
+    }
+    let Some(binding) = out.world.bindings.get(id) else { return };
+    let waits = binding.report.as_ref().is_some_and(|r| r.actor == super::Actor::Other);
+    if woken && !reported && !binding.asked && binding.live() {
+        learn_one(out, id, "report", true, "your last turn ended without steward_report: end this one with it".into());
+        return;
+    }
+    if waits
+        && out.world.open_needs(id).next().is_none()
+        && let Some(steward) = out.world.bindings.get(id).and_then(|b| b.steward.clone())
+    {
+        out.thread(&steward, Fact::MarkedRead);
+    }
+    end_if_due(out, id);
+}
+
+/// The last turn is over and nothing is due: the effort ends, its threads are
+/// stopped and archived, and what they hold is released.
+pub fn end_if_due(out: &mut Outcome, id: &BindingId) {
+    let Some(binding) = out.world.bindings.get(id) else { return };
+    let Standing::Ending { reason } = &binding.standing else { return };
+    let busy = binding.steward.as_ref().and_then(|s| out.world.threads.get(s)).is_some_and(|t| t.status.busy());
+    let follows = binding.report.as_ref().is_some_and(|r| r.follow_through.is_some());
+    let keeps_on = matches!(reason, EndReason::Terminal { .. }) && follows;
+    if busy || binding.due() || !binding.carried.is_empty() || binding.merging.is_some() || keeps_on {
+        return;
+    }
+    let (reason, steward) = (reason.clone(), binding.steward.clone());
+    let needs: Vec<_> = out.world.open_needs(id).map(|n| n.id.clone()).collect();
+    for need in needs {
+        out.fact(Subject::Need(need), Fact::NeedClosed { how: "the effort ended".into() });
+    }
+    out.binding(id, Fact::Ended { reason });
+    if let Some(steward) = steward {
+        // Those that are owned first, so that nobody is told of the end of a parent.
+        for thread in out.world.owned_by(&steward).into_iter().rev() {
+            stop(out, &thread, true);
+        }
+    }
+}
+
+/// A worker's turn ended. Its steward hears of it by the bus; only where the
+/// worker left nothing to go on with (no pull, no reviewer, no message waiting)
+/// would nobody ever come back to it.
+pub fn worker_turn_ended(out: &mut Outcome, id: &BindingId, worker: &ThreadId) {
+    let Some(binding) = out.world.bindings.get(id).filter(|b| b.live()) else { return };
+    let pull = binding.pulls.iter().any(|p| p.by.as_ref() == Some(worker) && p.state != PullState::Closed);
+    let reviewer = out.world.threads.values().any(|t| t.parent.as_ref() == Some(worker) && t.status.busy());
+    let thread = out.world.threads.get(worker);
+    let waiting = thread.is_some_and(|t| !t.queue.is_empty());
+    let said = thread.map(|t| one_line(&cut(&t.last_words, 200))).unwrap_or_default();
+    let quiet = pull || reviewer || waiting;
+    learn_one(out, id, "worker", !quiet, format!("worker {worker} ended a turn: {said}"));
+    // Whether its pull may be merged depends on its being at rest.
+    ring(out, id, "worker at rest");
+}
+
+/// A thread failed. Once it is not tried again by itself, the person is told.
+pub fn thread_failed(out: &mut Outcome, id: &BindingId, thread: &ThreadId, says: &str, for_good: bool) {
+    let says = cut(&one_line(says), 300);
+    let role = out.world.threads.get(thread).map_or("thread", |t| t.role.word());
+    if !for_good {
+        learn_one(out, id, "worker", false, format!("{role} {thread} failed a turn and goes on: {says}"));
+        return;
+    }
+    let filed = out.world.open_needs(id).any(|n| matches!(&n.kind, NeedKind::Failed { thread: t } if t == thread));
+    let Some(project) = out.world.bindings.get(id).map(|b| b.project.clone()) else { return };
+    if !filed {
+        let need = out.mint_need();
+        let text = format!("{role} {thread} failed and is not tried again by itself: {says}");
+        let kind = NeedKind::Failed { thread: thread.clone() };
+        out.fact(Subject::Need(need), Fact::NeedFiled { project, binding: id.clone(), kind, text });
+    }
+    let steward = out.world.bindings.get(id).and_then(|b| b.steward.clone());
+    if steward.as_ref() != Some(thread) {
+        learn_one(out, id, "worker", true, format!("{role} {thread} failed for good: {says}"));
+    }
+}
+
+/// Turns stewarding on here: the project steward exists, and a sweep is due.
+pub fn switch_on(out: &mut Outcome, id: &ProjectId) {
+    let Some(project) = out.world.projects.get(id) else { return };
+    let (name, steward) = (project.name.clone(), project.steward.clone());
+    out.project(id, Fact::SwitchedOn);
+    match steward {
+        Some(steward) => out.thread(&steward, Fact::Unarchived),
+        None => {
+            let thread = out.mint_thread();
+            let model = ModelName { provider: "claude-code".into(), model: String::new(), level: None };
+            out.thread(
+                &thread,
+                Fact::ThreadCreated {
+                    project: id.clone(),
+                    title: format!("{name} project steward"),
+                    role: Role::ProjectSteward,
+                    parent: None,
+                    owner: None,
+                    binding: None,
+                    model,
+                    environment: Environment { kind: EnvironmentKind::Checkout, state: EnvironmentState::Unmade },
+                    hidden: false,
+                },
+            );
+            out.project(id, Fact::ProjectStewardNamed { thread });
+        }
+    }
+}
+
+/// Turns it off: one stop turn a binding, workers stopped, nothing adopted,
+/// records kept.
+pub fn switch_off(out: &mut Outcome, id: &ProjectId) {
+    out.project(id, Fact::SwitchedOff);
+    let live: Vec<BindingId> = out
+        .world
+        .bindings
+        .values()
+        .filter(|b| b.project == *id && b.standing == Standing::Open)
+        .map(|b| b.id.clone())
+        .collect();
+    for binding in live {
+        begin(out, &binding, EndReason::SwitchedOff);
+    }
+}

@@ -1,0 +1,116 @@
+//! A fact as a sentence: the story that the terminal, `explain` and the page tell.
+
+use super::gate::short;
+use crate::machine::Fact;
+use crate::ports::TurnEnd;
+use crate::snapshot::{PullState, Rollup};
+use crate::text::{cut, one_line};
+use crate::threads::EnvironmentState;
+
+/// One line, or nothing for a fact that only the machine cares about.
+pub fn line(fact: &Fact) -> Option<String> {
+    Some(match fact {
+        Fact::RunBegan { run, .. } => format!("the daemon began run {run}"),
+        Fact::DeliveryTaken { .. } => return None,
+        Fact::RingIgnored { what, why } => format!("no look for `{what}`: {why}"),
+        Fact::Refused { says, .. } => format!("refused: {says}"),
+        Fact::EffectFailed { key, says, .. } => format!("{key} failed: {says}"),
+        Fact::ProjectAdded { name, repo, .. } => format!("project {name} was added ({repo})"),
+        Fact::SwitchedOn => "stewarding was switched on".into(),
+        Fact::SwitchedOff => "stewarding was switched off".into(),
+        Fact::CheckoutReady { .. } => "the checkout is ready".into(),
+        Fact::ProjectStewardNamed { thread } => format!("its project steward is {thread}"),
+        Fact::ConfigRead { config } => match config.problems.len() {
+            0 => format!("read .bb at {}", short(&config.commit)),
+            n => format!("read .bb at {}, with {n} problem(s): {}", short(&config.commit), config.problems[0]),
+        },
+        Fact::ConfigUnreadable { says } => format!(".bb could not be read, so the last one counts: {says}"),
+        Fact::SweepBegan { .. } => return None,
+        Fact::SweepEnded { trouble: Some(says), .. } => format!("the sweep failed: {says}"),
+        Fact::SweepEnded { found, trouble: None } => {
+            return (*found > 0).then(|| format!("a sweep found {found} to manage"));
+        }
+        Fact::CandidateSeen { key, .. } => format!("{key} may be one to manage: it is looked at"),
+        Fact::CandidateDropped { why } => format!("not adopted: {why}"),
+        Fact::RingJoined { why, .. } => format!("rang: {why}"),
+        Fact::LookBegan { .. } => "looking".into(),
+        Fact::LookFailed { says, .. } => format!("could not be read, so nothing changes: {says}"),
+        Fact::Observed { state, pulls, .. } => observed(state.as_deref(), pulls),
+        Fact::Adopted { steward } => format!("adopted: its steward is {steward}"),
+        Fact::Learned { news } => {
+            let lines: Vec<String> = news
+                .iter()
+                .map(|n| format!("{} ({}): {}", if n.wakes { "wakes" } else { "noted" }, n.cause, n.line))
+                .collect();
+            cut(&lines.join("; "), 400)
+        }
+        Fact::Woken { causes } => format!("woken for {}", causes.join(", ")),
+        Fact::WakeDone => return None,
+        Fact::WakeCut { cause } => format!("due again: {cause}"),
+        Fact::Reported { report, .. } => format!(
+            "reported: {} Next ({:?}): {}",
+            cut(&one_line(&report.summary), 160),
+            report.actor,
+            report.next_action
+        ),
+        Fact::LeaveGiven => "ready gate met: workers may start".into(),
+        Fact::PullLinked { pull, .. } => format!("{pull} was opened"),
+        Fact::EndingBegan { reason } => format!("ending: {}", reason.words()),
+        Fact::EndingTakenBack => "the ending was taken back".into(),
+        Fact::Ended { reason } => format!("ended: {}", reason.words()),
+        Fact::MergeBegan { pull, head_sha, by } => format!("{by} merges {pull} at {}", short(head_sha)),
+        Fact::MergeDone { pull, merge_sha } => format!("{pull} merged as {}", short(merge_sha)),
+        Fact::MergeFailed { pull, says } => format!("{pull} was not merged: {says}"),
+        Fact::Commented { pull, .. } => format!("commented on {pull}"),
+        Fact::ThreadCreated { title, role, model, .. } => format!("{} made on {model}: {title}", role.word()),
+        Fact::MessageAccepted { message } => {
+            return (message.cause == "resume").then(|| "told to look at what is done and go on".into());
+        }
+        Fact::EnvironmentIs { state } => match state {
+            EnvironmentState::Ready { path } => format!("its environment is ready at {}", path.display()),
+            EnvironmentState::Failed { says } => format!("its environment could not be made: {says}"),
+            EnvironmentState::Removed => "its worktree is gone".into(),
+            EnvironmentState::MovedAside { path, why } => format!("its worktree was kept at {}: {why}", path.display()),
+            EnvironmentState::Unmade | EnvironmentState::Making | EnvironmentState::Removing => return None,
+        },
+        Fact::TurnBegan { turn, causes, .. } => format!("{turn} began ({})", causes.join(", ")),
+        Fact::TurnConfirmed { .. } => return None,
+        Fact::TurnEnded { turn, end, last_words, .. } => {
+            let how = match end {
+                TurnEnd::Finished => String::new(),
+                TurnEnd::Cancelled => " (stopped)".into(),
+                TurnEnd::Failed { says } => format!(" (failed: {})", cut(&one_line(says), 200)),
+            };
+            format!("{turn} ended{how}: {}", cut(&one_line(last_words), 160))
+        }
+        Fact::TurnCut { turn, .. } => format!("{turn} was cut by a restart"),
+        Fact::Stopping => return None,
+        Fact::Stopped => "stopped".into(),
+        Fact::Archived { .. } => "archived".into(),
+        Fact::Unarchived => "brought back from the archive".into(),
+        Fact::MarkedRead | Fact::ReportTaken => return None,
+        Fact::BusSent { message } => {
+            let fields: Vec<String> =
+                message.fields.iter().map(|(k, v)| format!("{k}={}", cut(&one_line(v), 80))).collect();
+            format!("#{} {} to {}: {}", message.seq, message.kind, message.to, fields.join(" "))
+        }
+        Fact::ClaimTaken { claim, .. } => format!("{} holds {}: {}", claim.holder_name(), claim.key, claim.reason),
+        Fact::ClaimReleased { key, why } => format!("{key} is free: {why}"),
+        Fact::NeedFiled { text, .. } => format!("needs you: {text}"),
+        Fact::NeedClosed { how } => format!("closed: {how}"),
+    })
+}
+
+fn observed(state: Option<&str>, pulls: &[super::LinkedPull]) -> String {
+    let mut parts = vec![format!("seen in {}", state.unwrap_or("no state"))];
+    for pull in pulls {
+        let state = match (pull.state, pull.rollup) {
+            (PullState::Merged, _) => "merged".to_owned(),
+            (PullState::Closed, _) => "closed".to_owned(),
+            (PullState::Open, Rollup::None) => "open".to_owned(),
+            (PullState::Open, rollup) => format!("open, checks {}", rollup.word()),
+        };
+        parts.push(format!("{} {state}", pull.key));
+    }
+    parts.join("; ")
+}

@@ -1,0 +1,28 @@
+//! Stewards: how an entity is adopted, watched, woken for and ended.
+
+mod binding;
+mod brief;
+mod diff;
+mod ending;
+mod explain;
+mod gate;
+mod looks;
+mod marks;
+mod merge;
+mod report;
+mod rings;
+mod wake;
+
+pub use binding::{Binding, EndReason, Need, NeedKind, News, RingWindow, Standing};
+pub use brief::{brief, spawn_command};
+pub use diff::{Change, changes};
+pub use ending::{end_if_due, steward_turn_ended, switch_off, switch_on, thread_failed, worker_turn_ended};
+pub use explain::line;
+pub use gate::{LinkedPull, Verdict, gate};
+pub use looks::{look_due, look_failed, looked};
+pub use marks::{Marker, is_signed, parse_marker, sign};
+pub use merge::{merge_answered, merge_item_due, merge_pressed, need_done, pull_opened};
+pub use report::{Actor, Report, after_report, reported};
+pub use rings::{pull_of_url, rang, ring, sweep_due, swept};
+pub(crate) use wake::may_wake;
+pub use wake::{WAKE_CAP, compose, leave_due, messages_cut, wake_cut, wake_due};

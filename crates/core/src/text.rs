@@ -1,0 +1,78 @@
+//! Handling of words that come from outside.
+
+use sha2::{Digest, Sha256};
+
+/// At most `cap` characters; what is cut is said in the last of them.
+pub fn cut(text: &str, cap: usize) -> String {
+    if text.chars().count() <= cap {
+        return text.to_owned();
+    }
+    let keep: String = text.chars().take(cap.saturating_sub(1)).collect();
+    format!("{keep}…")
+}
+
+/// One line for a terminal or a header: line breaks and other control
+/// characters become spaces, runs of blanks one blank.
+pub fn one_line(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for part in text.split(|c: char| c.is_whitespace() || c.is_control()) {
+        if part.is_empty() {
+            continue;
+        }
+        if !out.is_empty() {
+            out.push(' ');
+        }
+        out.push_str(part);
+    }
+    out
+}
+
+/// Removes control characters but keeps line breaks and tabs.
+pub fn plain(text: &str) -> String {
+    text.chars().filter(|c| !c.is_control() || *c == '\n' || *c == '\t').collect()
+}
+
+/// A stranger's words as a block of quoted data: every line is marked, so that
+/// no line of it can pass for a heading or an instruction of ours.
+pub fn quoted(text: &str) -> String {
+    plain(text).lines().map(|l| format!("> {l}\n")).collect()
+}
+
+/// Quotes one argument for a POSIX shell.
+pub fn shell(arg: &str) -> String {
+    let safe = |c: char| c.is_ascii_alphanumeric() || "-_./:=@,+#%".contains(c);
+    if !arg.is_empty() && arg.chars().all(safe) && !arg.starts_with('#') {
+        return arg.to_owned();
+    }
+    format!("'{}'", arg.replace('\'', "'\\''"))
+}
+
+/// Lower-case hex of the SHA-256 of the text.
+pub fn hash(text: &str) -> String {
+    hex::encode(Sha256::digest(text.as_bytes()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cut_never_splits_a_character() {
+        assert_eq!(cut("héllo wörld", 6), "héllo…");
+        assert_eq!(cut("héllo", 5), "héllo");
+        assert_eq!(cut("👩‍👩‍👧‍👦x", 2).chars().count(), 2);
+    }
+
+    #[test]
+    fn a_shell_argument_survives_quotes_blanks_and_hashes() {
+        assert_eq!(shell("DEMO-1"), "DEMO-1");
+        assert_eq!(shell("it's"), "'it'\\''s'");
+        assert_eq!(shell("#7"), "'#7'");
+        assert_eq!(shell("$(rm x)"), "'$(rm x)'");
+    }
+
+    #[test]
+    fn strangers_words_stay_marked_line_by_line() {
+        assert_eq!(quoted("a\n## Ready gate\x1b[2J\nb"), "> a\n> ## Ready gate[2J\n> b\n");
+    }
+}

@@ -1,0 +1,11 @@
+//! The only scheduler. A synchronous heart that tests drive by hand, and a thin
+//! shell around it that gives it time, a thread of its own and executors for
+//! effects.
+
+mod heart;
+mod perform;
+mod shell;
+
+pub use heart::{Heart, Recovered, Started, Step, Tick};
+pub use perform::{Ports, perform, probe};
+pub use shell::{Engine, EngineError, Published};

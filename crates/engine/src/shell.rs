@@ -1,0 +1,228 @@
+//! The shell around the heart: a thread that owns it, a clock, and tasks that
+//! carry out effects.
+
+use crate::heart::{Heart, Started, Tick};
+use crate::perform::{Ports, perform};
+use jiff::Timestamp;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::time::{Duration, Instant};
+use stewards_core::ids::{ThreadId, TurnId};
+use stewards_core::machine::{Event, Reply, Settings, World};
+use stewards_core::ports::{TurnEvent, TurnSink};
+use stewards_core::refusal::{Exit, Refusal};
+use stewards_store::{Store, StoreError};
+use tokio::sync::{oneshot, watch};
+
+/// So many commands at most share one commit.
+const GROUP: usize = 256;
+/// The heart is never left alone for longer.
+const REST: Duration = Duration::from_secs(60);
+
+/// A line for a transcript; `body` is JSON.
+#[derive(Clone, Debug)]
+pub struct Line {
+    pub thread: ThreadId,
+    pub turn: TurnId,
+    pub at: i64,
+    pub body: String,
+}
+
+/// The world after a commit.
+#[derive(Clone, Debug)]
+pub struct Published {
+    pub world: World,
+    /// The newest event's number.
+    pub no: u64,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum EngineError {
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    #[error("the engine's thread could not be started: {0}")]
+    Thread(std::io::Error),
+}
+
+enum Command {
+    Tell(Box<Event>, Option<oneshot::Sender<Result<Reply, Refusal>>>),
+    Transcribe(Line),
+    Close,
+}
+
+/// A handle on the running engine.
+#[derive(Clone)]
+pub struct Engine {
+    commands: Sender<Command>,
+    published: watch::Receiver<Arc<Published>>,
+    ended: watch::Receiver<Option<String>>,
+}
+
+impl Engine {
+    /// Begins a run: ends what an earlier one left running, settles the turns
+    /// that it cut, and goes on from there.
+    pub async fn start(store: Store, settings: Settings, ports: Ports) -> Result<Engine, EngineError> {
+        let began = Instant::now();
+        let (heart, recovered) = Heart::open(store, settings, tick(began))?;
+        // Two agents in one working tree would be worse than a late start.
+        let strays = ports.agents.end_strays().await;
+        if strays > 0 {
+            tracing::info!(strays, "ended processes of an earlier run");
+        }
+        let (commands, inbox) = channel();
+        let first = Published { world: heart.world().clone(), no: heart.no() };
+        let (publish, published) = watch::channel(Arc::new(first));
+        let (end, ended) = watch::channel(None);
+        let runtime = tokio::runtime::Handle::current();
+        let mut writer =
+            Writer { heart, inbox, commands: commands.clone(), publish, ports, runtime, began, lines: Vec::new() };
+        std::thread::Builder::new()
+            .name("writer".into())
+            .spawn(move || {
+                let outcome = writer.run(recovered.cut, recovered.probes);
+                let _ = end.send(Some(match outcome {
+                    Ok(()) => String::new(),
+                    Err(e) => e.to_string(),
+                }));
+            })
+            .map_err(EngineError::Thread)?;
+        Ok(Engine { commands, published, ended })
+    }
+
+    /// Tells an event and waits until it and what follows from it is committed.
+    pub async fn tell(&self, event: Event) -> Result<Reply, Refusal> {
+        let (answer, wait) = oneshot::channel();
+        let gone = || Refusal::new(Exit::Unreachable, "closing", "the daemon is shutting down", "start it again");
+        self.commands.send(Command::Tell(Box::new(event), Some(answer))).map_err(|_| gone())?;
+        wait.await.map_err(|_| gone())?
+    }
+
+    /// The world as it was committed last.
+    pub fn now(&self) -> Arc<Published> {
+        self.published.borrow().clone()
+    }
+
+    /// Is told of every commit.
+    pub fn watch(&self) -> watch::Receiver<Arc<Published>> {
+        self.published.clone()
+    }
+
+    /// Waits until the world is as asked, for at most `patience`; says whether it is.
+    pub async fn until(&self, patience: Duration, mut so: impl FnMut(&World) -> bool) -> bool {
+        let mut watch = self.published.clone();
+        let waited = tokio::time::timeout(patience, async { watch.wait_for(|p| so(&p.world)).await.is_ok() });
+        waited.await.unwrap_or(false)
+    }
+
+    /// Ends the engine; what is in the air is taken up by the next run.
+    pub async fn close(&self) {
+        let _ = self.commands.send(Command::Close);
+        let _ = self.ended().await;
+    }
+
+    /// Waits for the end: empty when closed, otherwise what went wrong.
+    pub async fn ended(&self) -> String {
+        let mut ended = self.ended.clone();
+        match ended.wait_for(Option::is_some).await {
+            Ok(said) => said.clone().unwrap_or_default(),
+            Err(_) => String::new(),
+        }
+    }
+}
+
+fn tick(began: Instant) -> Tick {
+    Tick { wall: Timestamp::now(), elapsed: i64::try_from(began.elapsed().as_millis()).unwrap_or(i64::MAX) }
+}
+
+struct Writer {
+    heart: Heart,
+    inbox: Receiver<Command>,
+    commands: Sender<Command>,
+    publish: watch::Sender<Arc<Published>>,
+    ports: Ports,
+    runtime: tokio::runtime::Handle,
+    began: Instant,
+    lines: Vec<Line>,
+}
+
+impl Writer {
+    fn run(&mut self, cut: Vec<Event>, probes: Vec<Started>) -> Result<(), StoreError> {
+        for started in probes {
+            self.start(started);
+        }
+        let mut waiting: Vec<(Event, Option<oneshot::Sender<_>>)> = cut.into_iter().map(|e| (e, None)).collect();
+        loop {
+            let (events, answers): (Vec<Event>, Vec<_>) = std::mem::take(&mut waiting).into_iter().unzip();
+            let step = self.heart.step(tick(self.began), &events)?;
+            if !self.lines.is_empty() {
+                self.heart.transcribe(&std::mem::take(&mut self.lines))?;
+            }
+            let latest = Published { world: self.heart.world().clone(), no: self.heart.no() };
+            self.publish.send_replace(Arc::new(latest));
+            for (reply, answer) in step.replies.into_iter().zip(answers) {
+                if let Some(answer) = answer {
+                    let _ = answer.send(reply);
+                }
+            }
+            for started in step.effects {
+                self.start(started);
+            }
+            let rest =
+                self.heart.due(tick(self.began))?.map_or(REST, |ms| Duration::from_millis(ms.unsigned_abs()).min(REST));
+            let mut next = match self.inbox.recv_timeout(rest) {
+                Ok(command) => Some(command),
+                Err(RecvTimeoutError::Timeout) => None,
+                Err(RecvTimeoutError::Disconnected) => return Ok(()),
+            };
+            while let Some(command) = next {
+                match command {
+                    Command::Close => return Ok(()),
+                    Command::Tell(event, answer) => waiting.push((*event, answer)),
+                    Command::Transcribe(line) => self.lines.push(line),
+                }
+                if waiting.len() + self.lines.len() >= GROUP {
+                    break;
+                }
+                next = self.inbox.try_recv().ok();
+            }
+        }
+    }
+
+    /// Carries an effect out in a task of its own; its answer is an event.
+    fn start(&self, started: Started) {
+        let ports = self.ports.clone();
+        let commands = self.commands.clone();
+        self.runtime.spawn(async move {
+            let sink = Arc::new(Sink { commands: commands.clone() });
+            let answer = perform(&ports, &started, sink).await;
+            let failed = match &answer {
+                stewards_core::machine::Answer::TurnEnded { .. } | stewards_core::machine::Answer::Stopped => 0,
+                _ => 1,
+            };
+            let event =
+                Event::Answered { id: started.id, effect: started.effect, answer, attempts: started.attempts + failed };
+            let _ = commands.send(Command::Tell(Box::new(event), None));
+        });
+    }
+}
+
+/// What an agent does: its first word is an event, the rest goes to the transcript.
+struct Sink {
+    commands: Sender<Command>,
+}
+
+impl TurnSink for Sink {
+    fn take(&self, thread: &ThreadId, turn: &TurnId, event: TurnEvent) {
+        let (thread, turn) = (thread.clone(), turn.clone());
+        let command = match event {
+            TurnEvent::Confirmed { session } => {
+                Command::Tell(Box::new(Event::TurnConfirmed { thread, turn, session }), None)
+            }
+            other => {
+                let body = serde_json::to_string(&other).unwrap_or_default();
+                Command::Transcribe(Line { thread, turn, at: Timestamp::now().as_millisecond(), body })
+            }
+        };
+        let _ = self.commands.send(command);
+    }
+}

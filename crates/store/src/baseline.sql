@@ -1,0 +1,103 @@
+-- One file holds everything. Times are whole milliseconds, UTC.
+-- Rows are the fold of the facts; `body` is the row as JSON, and the other
+-- columns of a row are only what is searched or constrained by.
+
+CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHOUT ROWID;
+
+CREATE TABLE projects (id TEXT PRIMARY KEY, repo TEXT NOT NULL UNIQUE, body TEXT NOT NULL) STRICT, WITHOUT ROWID;
+
+CREATE TABLE bindings (
+  id TEXT PRIMARY KEY,
+  -- One watch on an entity on this server.
+  entity TEXT NOT NULL UNIQUE,
+  project TEXT NOT NULL REFERENCES projects(id) DEFERRABLE INITIALLY DEFERRED,
+  body TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE threads (
+  id TEXT PRIMARY KEY,
+  project TEXT NOT NULL REFERENCES projects(id) DEFERRABLE INITIALLY DEFERRED,
+  body TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE needs (
+  id TEXT PRIMARY KEY,
+  project TEXT NOT NULL REFERENCES projects(id) DEFERRABLE INITIALLY DEFERRED,
+  body TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
+
+-- First holder wins: a key has one row.
+CREATE TABLE claims (key TEXT PRIMARY KEY, holder TEXT, body TEXT NOT NULL) STRICT, WITHOUT ROWID;
+
+-- The journal.
+CREATE TABLE events (
+  no INTEGER PRIMARY KEY,
+  run INTEGER NOT NULL,
+  at INTEGER NOT NULL,
+  elapsed INTEGER NOT NULL,
+  subject TEXT NOT NULL,
+  body TEXT NOT NULL
+) STRICT;
+
+CREATE TABLE facts (
+  no INTEGER NOT NULL REFERENCES events(no),
+  n INTEGER NOT NULL,
+  subject TEXT NOT NULL,
+  body TEXT NOT NULL,
+  PRIMARY KEY (no, n)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX facts_of ON facts (subject, no);
+
+CREATE TRIGGER facts_are_kept BEFORE UPDATE ON facts BEGIN SELECT RAISE(ABORT, 'facts are append-only'); END;
+-- Purging a subject takes a guard row, so that no other statement can.
+CREATE TABLE purge_guard (open INTEGER PRIMARY KEY) STRICT;
+CREATE TRIGGER facts_are_not_deleted BEFORE DELETE ON facts WHEN NOT EXISTS (SELECT 1 FROM purge_guard)
+BEGIN SELECT RAISE(ABORT, 'facts are append-only'); END;
+
+-- What is still to be done outside. A row leaves when its answer is recorded.
+CREATE TABLE outbox (
+  id TEXT PRIMARY KEY,
+  key TEXT NOT NULL UNIQUE,
+  state TEXT NOT NULL CHECK (state IN ('pending', 'started')),
+  attempts INTEGER NOT NULL,
+  not_before TEXT,
+  body TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
+
+-- Receipts: every accepted message ends in one of the last three states.
+CREATE TABLE messages (
+  id TEXT PRIMARY KEY,
+  thread TEXT NOT NULL,
+  sender TEXT NOT NULL,
+  cause TEXT NOT NULL,
+  text TEXT NOT NULL,
+  at INTEGER NOT NULL,
+  state TEXT NOT NULL CHECK (state IN ('queued', 'handed', 'consumed', 'unknown', 'failed')),
+  turn TEXT,
+  bus INTEGER
+) STRICT, WITHOUT ROWID;
+CREATE INDEX messages_of ON messages (thread, at);
+
+CREATE TABLE bus (
+  seq INTEGER PRIMARY KEY,
+  kind TEXT NOT NULL,
+  sender TEXT,
+  addressee TEXT NOT NULL,
+  ref TEXT,
+  at INTEGER NOT NULL,
+  body TEXT NOT NULL
+) STRICT;
+
+CREATE TABLE deliveries (delivery TEXT PRIMARY KEY, at INTEGER NOT NULL) STRICT, WITHOUT ROWID;
+
+-- Once per content.
+CREATE TABLE snapshots (hash TEXT PRIMARY KEY, body TEXT NOT NULL) STRICT, WITHOUT ROWID;
+
+CREATE TABLE transcript (
+  id INTEGER PRIMARY KEY,
+  thread TEXT NOT NULL,
+  turn TEXT NOT NULL,
+  at INTEGER NOT NULL,
+  body TEXT NOT NULL
+) STRICT;
+CREATE INDEX transcript_of ON transcript (thread, id);

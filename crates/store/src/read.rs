@@ -1,0 +1,152 @@
+//! Short, read-only looks into the file: for pages, and for the command line
+//! while no daemon runs.
+
+use crate::{StoreError, rows, sql};
+use rusqlite::{Connection, OpenFlags, OptionalExtension, Row, params};
+use serde::Serialize;
+use std::path::Path;
+use stewards_core::bus::BusMessage;
+use stewards_core::ids::ThreadId;
+use stewards_core::machine::{Fact, Subject, World};
+use stewards_core::snapshot::Snapshot;
+
+/// One fact of the journal.
+#[derive(Clone, Debug, PartialEq)]
+pub struct JournalLine {
+    /// The event's number, and the fact's place in it.
+    pub no: u64,
+    pub n: u32,
+    pub subject: Subject,
+    pub fact: Fact,
+    /// Milliseconds.
+    pub at: i64,
+}
+
+/// A message's receipt.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct MessageRow {
+    pub id: String,
+    pub thread: String,
+    /// Who sent it, as JSON.
+    pub sender: String,
+    pub cause: String,
+    pub text: String,
+    /// Milliseconds.
+    pub at: i64,
+    /// queued, handed, consumed, unknown or failed.
+    pub state: String,
+    pub turn: Option<String>,
+    pub bus: Option<u64>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct TranscriptLine {
+    pub id: i64,
+    pub turn: String,
+    /// Milliseconds.
+    pub at: i64,
+    pub body: serde_json::Value,
+}
+
+/// A read-only connection.
+#[derive(Debug)]
+pub struct Reader {
+    conn: Connection,
+}
+
+impl Reader {
+    pub fn open(path: &Path) -> Result<Reader, StoreError> {
+        let conn =
+            Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
+        conn.busy_timeout(std::time::Duration::from_secs(2))?;
+        Ok(Reader { conn })
+    }
+
+    /// The world as its rows say it, for a command line without a daemon.
+    pub fn world(&self) -> Result<World, StoreError> {
+        rows::load(&self.conn)
+    }
+
+    /// Facts of events after `after`, oldest first.
+    pub fn journal(&self, after: u64, limit: u32) -> Result<Vec<JournalLine>, StoreError> {
+        self.facts(sql::FACTS_AFTER, params![after, limit])
+    }
+
+    pub fn journal_of(&self, subject: &Subject) -> Result<Vec<JournalLine>, StoreError> {
+        self.facts(sql::FACTS_OF, params![subject.to_string()])
+    }
+
+    fn facts(&self, statement: &str, with: &[&dyn rusqlite::ToSql]) -> Result<Vec<JournalLine>, StoreError> {
+        let mut prepared = self.conn.prepare_cached(statement)?;
+        let mut found = prepared.query(with)?;
+        let mut all = Vec::new();
+        while let Some(row) = found.next()? {
+            let subject = Subject::try_from(row.get::<_, String>(2)?).unwrap_or(Subject::Host);
+            let fact = serde_json::from_str(&row.get::<_, String>(3)?).map_err(StoreError::row("fact"))?;
+            all.push(JournalLine { no: row.get(0)?, n: row.get(1)?, subject, fact, at: row.get(4)? });
+        }
+        Ok(all)
+    }
+
+    pub fn snapshot(&self, hash: &str) -> Result<Option<Snapshot>, StoreError> {
+        let mut get = self.conn.prepare_cached(sql::SNAPSHOT_GET)?;
+        let body: Option<String> = get.query_row([hash], |r| r.get(0)).optional()?;
+        body.map(|b| serde_json::from_str(&b)).transpose().map_err(StoreError::row("snapshot"))
+    }
+
+    pub fn messages_of(&self, thread: &ThreadId) -> Result<Vec<MessageRow>, StoreError> {
+        self.receipts(sql::MESSAGES_OF, params![thread.as_str()])
+    }
+
+    /// Accepted and not settled yet.
+    pub fn open_messages(&self) -> Result<Vec<MessageRow>, StoreError> {
+        self.receipts(sql::MESSAGES_OPEN, params![])
+    }
+
+    fn receipts(&self, statement: &str, with: &[&dyn rusqlite::ToSql]) -> Result<Vec<MessageRow>, StoreError> {
+        let read = |r: &Row<'_>| {
+            Ok(MessageRow {
+                id: r.get(0)?,
+                thread: r.get(1)?,
+                sender: r.get(2)?,
+                cause: r.get(3)?,
+                text: r.get(4)?,
+                at: r.get(5)?,
+                state: r.get(6)?,
+                turn: r.get(7)?,
+                bus: r.get(8)?,
+            })
+        };
+        let mut prepared = self.conn.prepare_cached(statement)?;
+        let found: Result<Vec<_>, _> = prepared.query_map(with, read)?.collect();
+        Ok(found?)
+    }
+
+    /// The newest `limit` messages that fit, oldest first.
+    pub fn bus_log(
+        &self,
+        kind: Option<&str>,
+        from: Option<&str>,
+        to: Option<&str>,
+        limit: u32,
+    ) -> Result<Vec<BusMessage>, StoreError> {
+        let mut prepared = self.conn.prepare_cached(sql::BUS_LOG)?;
+        let mut found = prepared.query(params![kind, from, to, limit])?;
+        let mut all = Vec::new();
+        while let Some(row) = found.next()? {
+            all.push(serde_json::from_str(&row.get::<_, String>(0)?).map_err(StoreError::row("bus"))?);
+        }
+        Ok(all)
+    }
+
+    pub fn transcript(&self, thread: &ThreadId, after: i64, limit: u32) -> Result<Vec<TranscriptLine>, StoreError> {
+        let mut prepared = self.conn.prepare_cached(sql::TRANSCRIPT_OF)?;
+        let mut found = prepared.query(params![thread.as_str(), after, limit])?;
+        let mut all = Vec::new();
+        while let Some(row) = found.next()? {
+            let body = serde_json::from_str(&row.get::<_, String>(3)?).map_err(StoreError::row("transcript"))?;
+            all.push(TranscriptLine { id: row.get(0)?, turn: row.get(1)?, at: row.get(2)?, body });
+        }
+        Ok(all)
+    }
+}

@@ -1,0 +1,124 @@
+//! Rows as they are saved and loaded.
+
+use crate::{StoreError, sql};
+use rusqlite::{Connection, params};
+use serde::de::DeserializeOwned;
+use stewards_core::bus::Claim;
+use stewards_core::machine::{Fact, Host, Project, Subject, World};
+use stewards_core::stewards::{Binding, Need};
+use stewards_core::threads::Thread;
+
+fn all<T: DeserializeOwned>(conn: &Connection, statement: &str, what: &str) -> Result<Vec<T>, StoreError> {
+    let mut prepared = conn.prepare_cached(statement)?;
+    let mut rows = prepared.query([])?;
+    let mut found = Vec::new();
+    while let Some(row) = rows.next()? {
+        let body = row.get_ref(0)?.as_str().map_err(|e| StoreError::Sql(e.into()))?;
+        found.push(serde_json::from_str(body).map_err(StoreError::row(what))?);
+    }
+    Ok(found)
+}
+
+pub(crate) fn meta(conn: &Connection, key: &str) -> Result<Option<String>, StoreError> {
+    use rusqlite::OptionalExtension;
+    Ok(conn.prepare_cached(sql::META_GET)?.query_row([key], |r| r.get(0)).optional()?)
+}
+
+/// The world as its rows say it.
+pub(crate) fn load(conn: &Connection) -> Result<World, StoreError> {
+    let mut world = World::default();
+    if let Some(host) = meta(conn, "host")? {
+        world.host = serde_json::from_str::<Host>(&host).map_err(StoreError::row("host"))?;
+    }
+    for row in all::<Project>(conn, sql::PROJECTS, "project")? {
+        world.projects.insert(row.id.clone(), row);
+    }
+    for row in all::<Binding>(conn, sql::BINDINGS, "binding")? {
+        world.bindings.insert(row.id.clone(), row);
+    }
+    for row in all::<Thread>(conn, sql::THREADS, "thread")? {
+        world.threads.insert(row.id.clone(), row);
+    }
+    for row in all::<Need>(conn, sql::NEEDS, "need")? {
+        world.needs.insert(row.id.clone(), row);
+    }
+    for row in all::<Claim>(conn, sql::CLAIMS, "claim")? {
+        world.claims.held.insert(row.key.clone(), row);
+    }
+    let number =
+        |key: &str| -> Result<u64, StoreError> { Ok(meta(conn, key)?.and_then(|v| v.parse().ok()).unwrap_or(0)) };
+    world.claims.last_message = number("bus_last")?;
+    world.claims.epoch = number("claims_epoch")?;
+    Ok(world)
+}
+
+fn json<T: serde::Serialize>(row: &T, what: &str) -> Result<String, StoreError> {
+    serde_json::to_string(row).map_err(StoreError::row(what))
+}
+
+/// Saves the row of a subject as it now stands. The claims book saves what the
+/// fact touched, since it is one subject with many rows.
+pub(crate) fn save(conn: &Connection, world: &World, subject: &Subject, fact: &Fact) -> Result<(), StoreError> {
+    match subject {
+        Subject::Host => {
+            conn.prepare_cached(sql::META_PUT)?.execute(params!["host", json(&world.host, "host")?])?;
+        }
+        Subject::Project(id) => {
+            if let Some(row) = world.projects.get(id) {
+                conn.prepare_cached(sql::PROJECT_PUT)?.execute(params![
+                    id.as_str(),
+                    row.repo.folded(),
+                    json(row, "project")?
+                ])?;
+            }
+        }
+        Subject::Binding(id) => match world.bindings.get(id) {
+            Some(row) => {
+                let entity = row.entity.canonical();
+                conn.prepare_cached(sql::BINDING_PUT)?.execute(params![
+                    id.as_str(),
+                    entity,
+                    row.project.as_str(),
+                    json(row, "binding")?
+                ])?;
+            }
+            None => {
+                conn.prepare_cached(sql::BINDING_DELETE)?.execute([id.as_str()])?;
+            }
+        },
+        Subject::Thread(id) => {
+            if let Some(row) = world.threads.get(id) {
+                conn.prepare_cached(sql::THREAD_PUT)?.execute(params![
+                    id.as_str(),
+                    row.project.as_str(),
+                    json(row, "thread")?
+                ])?;
+            }
+        }
+        Subject::Need(id) => {
+            if let Some(row) = world.needs.get(id) {
+                conn.prepare_cached(sql::NEED_PUT)?.execute(params![
+                    id.as_str(),
+                    row.project.as_str(),
+                    json(row, "need")?
+                ])?;
+            }
+        }
+        Subject::Claims => match fact {
+            Fact::ClaimTaken { claim, .. } => {
+                let holder = claim.holder.as_ref().map(|h| h.as_str());
+                conn.prepare_cached(sql::CLAIM_PUT)?.execute(params![claim.key, holder, json(claim, "claim")?])?;
+                conn.prepare_cached(sql::META_PUT)?.execute(params!["claims_epoch", world.claims.epoch.to_string()])?;
+            }
+            Fact::ClaimReleased { key, .. } => {
+                conn.prepare_cached(sql::CLAIM_DELETE)?.execute([key])?;
+            }
+            Fact::BusSent { .. } => {
+                conn.prepare_cached(sql::META_PUT)?
+                    .execute(params!["bus_last", world.claims.last_message.to_string()])?;
+            }
+            _ => {}
+        },
+    }
+    Ok(())
+}

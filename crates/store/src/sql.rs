@@ -1,0 +1,54 @@
+//! Every statement, by name. A test prepares each of them.
+
+macro_rules! statements {
+    ($($(#[$doc:meta])* $name:ident = $text:expr;)*) => {
+        $($(#[$doc])* pub const $name: &str = $text;)*
+        /// All of them, for the test.
+        pub const ALL: &[(&str, &str)] = &[$((stringify!($name), $name)),*];
+    };
+}
+
+statements! {
+    META_GET = "SELECT value FROM meta WHERE key = ?1";
+    META_PUT = "INSERT INTO meta (key, value) VALUES (?1, ?2) ON CONFLICT (key) DO UPDATE SET value = excluded.value";
+    PROJECT_PUT = "INSERT INTO projects (id, repo, body) VALUES (?1, ?2, ?3) ON CONFLICT (id) DO UPDATE SET body = excluded.body";
+    BINDING_PUT = "INSERT INTO bindings (id, entity, project, body) VALUES (?1, ?2, ?3, ?4) ON CONFLICT (id) DO UPDATE SET project = excluded.project, body = excluded.body";
+    BINDING_DELETE = "DELETE FROM bindings WHERE id = ?1";
+    THREAD_PUT = "INSERT INTO threads (id, project, body) VALUES (?1, ?2, ?3) ON CONFLICT (id) DO UPDATE SET body = excluded.body";
+    NEED_PUT = "INSERT INTO needs (id, project, body) VALUES (?1, ?2, ?3) ON CONFLICT (id) DO UPDATE SET body = excluded.body";
+    CLAIM_PUT = "INSERT INTO claims (key, holder, body) VALUES (?1, ?2, ?3) ON CONFLICT (key) DO UPDATE SET holder = excluded.holder, body = excluded.body";
+    CLAIM_DELETE = "DELETE FROM claims WHERE key = ?1";
+    PROJECTS = "SELECT body FROM projects ORDER BY id";
+    BINDINGS = "SELECT body FROM bindings ORDER BY id";
+    THREADS = "SELECT body FROM threads ORDER BY id";
+    NEEDS = "SELECT body FROM needs ORDER BY id";
+    CLAIMS = "SELECT body FROM claims ORDER BY key";
+    EVENT_ADD = "INSERT INTO events (no, run, at, elapsed, subject, body) VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
+    EVENT_LAST = "SELECT coalesce(max(no), 0) FROM events";
+    FACT_ADD = "INSERT INTO facts (no, n, subject, body) VALUES (?1, ?2, ?3, ?4)";
+    FACTS_ALL = "SELECT f.no, f.subject, f.body, e.at, e.run, e.elapsed FROM facts f JOIN events e USING (no) ORDER BY f.no, f.n";
+    FACTS_AFTER = "SELECT f.no, f.n, f.subject, f.body, e.at FROM facts f JOIN events e USING (no) WHERE f.no > ?1 ORDER BY f.no, f.n LIMIT ?2";
+    FACTS_OF = "SELECT f.no, f.n, f.subject, f.body, e.at FROM facts f JOIN events e USING (no) WHERE f.subject = ?1 ORDER BY f.no, f.n";
+    EFFECT_ADD = "INSERT INTO outbox (id, key, state, attempts, not_before, body) VALUES (?1, ?2, 'pending', 0, NULL, ?3) ON CONFLICT (key) DO NOTHING";
+    EFFECT_DONE = "DELETE FROM outbox WHERE id = ?1";
+    EFFECT_AGAIN = "UPDATE outbox SET state = 'pending', attempts = ?2, not_before = ?3 WHERE id = ?1";
+    EFFECT_START = "UPDATE outbox SET state = 'started' WHERE id = ?1";
+    EFFECTS = "SELECT id, state, attempts, not_before, body FROM outbox ORDER BY id";
+    MESSAGE_ADD = "INSERT INTO messages (id, thread, sender, cause, text, at, state, turn, bus) VALUES (?1, ?2, ?3, ?4, ?5, ?6, 'queued', NULL, ?7)";
+    MESSAGE_STATE = "UPDATE messages SET state = ?2, turn = coalesce(?3, turn) WHERE id = ?1";
+    MESSAGES_OF_TURN = "UPDATE messages SET state = ?2 WHERE turn = ?1 AND state = 'handed'";
+    MESSAGES_OF = "SELECT id, thread, sender, cause, text, at, state, turn, bus FROM messages WHERE thread = ?1 ORDER BY at, id";
+    MESSAGES_OPEN = "SELECT id, thread, sender, cause, text, at, state, turn, bus FROM messages WHERE state IN ('queued', 'handed') ORDER BY at, id";
+    BUS_ADD = "INSERT INTO bus (seq, kind, sender, addressee, ref, at, body) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
+    BUS_LOG = "SELECT body FROM (SELECT seq, body FROM bus WHERE (?1 IS NULL OR kind = ?1) AND (?2 IS NULL OR sender = ?2) AND (?3 IS NULL OR addressee = ?3) ORDER BY seq DESC LIMIT ?4) ORDER BY seq";
+    DELIVERY_ADD = "INSERT INTO deliveries (delivery, at) VALUES (?1, ?2) ON CONFLICT (delivery) DO NOTHING";
+    DELIVERY_SEEN = "SELECT 1 FROM deliveries WHERE delivery = ?1";
+    DELIVERIES_FORGET = "DELETE FROM deliveries WHERE at < ?1";
+    SNAPSHOT_ADD = "INSERT INTO snapshots (hash, body) VALUES (?1, ?2) ON CONFLICT (hash) DO NOTHING";
+    SNAPSHOT_GET = "SELECT body FROM snapshots WHERE hash = ?1";
+    TRANSCRIPT_ADD = "INSERT INTO transcript (thread, turn, at, body) VALUES (?1, ?2, ?3, ?4)";
+    TRANSCRIPT_OF = "SELECT id, turn, at, body FROM transcript WHERE thread = ?1 AND id > ?2 ORDER BY id LIMIT ?3";
+    SAVEPOINT = "SAVEPOINT event";
+    SAVEPOINT_BACK = "ROLLBACK TO event";
+    SAVEPOINT_RELEASE = "RELEASE event";
+}
