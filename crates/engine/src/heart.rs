@@ -53,11 +53,13 @@ pub struct Recovered {
     pub probes: Vec<Started>,
 }
 
+/// What decides. Always core's `decide`, but for tests that plant a bug.
+pub type Decider = Box<dyn Fn(&View<'_>, &Event, &Moment) -> Result<Outcome, Refusal> + Send>;
+
 /// More rounds of planning than any real state needs; beyond, it is our bug.
 const MAX_ROUNDS: usize = 1_000;
 
 /// Owns the store and the world.
-#[derive(Debug)]
 pub struct Heart {
     store: Store,
     world: World,
@@ -66,11 +68,22 @@ pub struct Heart {
     /// Planned events that panicked in this run: they are not tried again, so
     /// that a bug stops what it is about and not the house.
     broken: BTreeSet<String>,
+    decider: Decider,
 }
 
 impl Heart {
     /// Begins a run on what the store holds.
-    pub fn open(mut store: Store, settings: Settings, tick: Tick) -> Result<(Heart, Recovered), StoreError> {
+    pub fn open(store: Store, settings: Settings, tick: Tick) -> Result<(Heart, Recovered), StoreError> {
+        Heart::open_with(store, settings, tick, Box::new(decide))
+    }
+
+    /// The same with another decider.
+    pub fn open_with(
+        mut store: Store,
+        settings: Settings,
+        tick: Tick,
+        decider: Decider,
+    ) -> Result<(Heart, Recovered), StoreError> {
         let world = store.load()?;
         let mut recovered = Recovered { cut: Vec::new(), probes: Vec::new() };
         let batch = store.batch()?;
@@ -94,7 +107,7 @@ impl Heart {
         }
         batch.commit()?;
         let (run, no) = (world.host.run + 1, store.last_event()?);
-        let mut heart = Heart { store, world, run, no, broken: BTreeSet::new() };
+        let mut heart = Heart { store, world, run, no, broken: BTreeSet::new(), decider };
         heart.commit_events(tick, &[Event::RunBegan { settings }])?;
         Ok((heart, recovered))
     }
@@ -132,7 +145,7 @@ impl Heart {
     fn commit_events(&mut self, tick: Tick, events: &[Event]) -> Result<(), StoreError> {
         let batch = self.store.batch()?;
         for event in events {
-            let _ = take(&batch, &mut self.world, self.run, &mut self.no, tick, event)?;
+            let _ = take(&self.decider, &batch, &mut self.world, self.run, &mut self.no, tick, event)?;
         }
         batch.commit()
     }
@@ -141,7 +154,7 @@ impl Heart {
         let batch = self.store.batch()?;
         let mut replies = Vec::with_capacity(events.len());
         for event in events {
-            replies.push(take(&batch, &mut self.world, self.run, &mut self.no, tick, event)?);
+            replies.push(take(&self.decider, &batch, &mut self.world, self.run, &mut self.no, tick, event)?);
         }
         for round in 0.. {
             let now = Moment { wall: tick.wall, elapsed: tick.elapsed, run: self.run, no: self.no };
@@ -150,7 +163,7 @@ impl Heart {
             // One at a time: an event may settle what made the next one due.
             let Some((subject, event)) = due.into_iter().next() else { break };
             let before = self.no;
-            let refused = take(&batch, &mut self.world, self.run, &mut self.no, tick, &event)?.is_err();
+            let refused = take(&self.decider, &batch, &mut self.world, self.run, &mut self.no, tick, &event)?.is_err();
             if refused || self.no == before || round >= MAX_ROUNDS {
                 self.broken.insert(mark(&subject, &event));
             }
@@ -197,7 +210,9 @@ fn mark(subject: &Subject, event: &Event) -> String {
 
 /// One event: decided on a world of its own, recorded in a savepoint, and only
 /// then taken over.
+#[expect(clippy::too_many_arguments, reason = "the parts of the heart, borrowed apart from its store")]
 fn take(
+    decide: &Decider,
     batch: &Batch<'_>,
     world: &mut World,
     run: u64,

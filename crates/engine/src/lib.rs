@@ -6,6 +6,6 @@ mod heart;
 mod perform;
 mod shell;
 
-pub use heart::{Heart, Recovered, Started, Step, Tick};
+pub use heart::{Decider, Heart, Recovered, Started, Step, Tick};
 pub use perform::{Ports, perform, probe};
 pub use shell::{Engine, EngineError, Published};

@@ -1,1 +1,31 @@
+//! Thin, tolerant clients of the two services where the work lives, and the
+//! bells that they ring.
+//!
+//! [`Linear`] reads tickets over GraphQL, [`GitHub`] reads and merges pulls over
+//! REST; [`LinearBell`] and [`GitHubBell`] verify webhooks. Nothing here
+//! decides anything: answers become snapshots, failures become a
+//! [`Trouble`](stewards_core::trouble::Trouble), and a webhook becomes a ring
+//! that only says where to look.
+//!
+//! Both services add and drop fields as they like. So everything that comes
+//! from outside is optional, null means absent, and what is unknown is ignored.
+//! The opposite holds for wholeness: a list of which one page failed is a
+//! failure, never a shorter list.
 
+mod bells;
+mod bells_github;
+mod cache;
+mod github;
+mod github_checks;
+mod github_http;
+mod github_wire;
+mod limits;
+mod linear;
+mod linear_errors;
+mod linear_wire;
+mod transport;
+
+pub use bells::LinearBell;
+pub use bells_github::GitHubBell;
+pub use github::GitHub;
+pub use linear::Linear;

@@ -25,6 +25,7 @@ mod linear_ops;
 mod linear_schema;
 mod model;
 mod repos;
+pub mod scripted;
 mod world;
 
 use std::collections::BTreeMap;

@@ -265,6 +265,7 @@ fn thread(world: &mut World, id: &ThreadId, fact: &Fact, at: &Moment) {
             unread: false,
             created: at.wall,
             archived: None,
+            rest: None,
             failures: 0,
         };
         world.threads.insert(id.clone(), row);
@@ -308,6 +309,8 @@ fn thread(world: &mut World, id: &ThreadId, fact: &Fact, at: &Moment) {
                 TurnEnd::Finished | TurnEnd::Cancelled => None,
             };
             row.failures = if failed.is_some() { row.failures + 1 } else { 0 };
+            // 10 s, then 20 s, …: a provider that is down is not hammered.
+            row.rest = failed.is_some().then(|| at.after(5_000 << row.failures.min(6)));
             if row.status != Status::Stopping {
                 row.status = if failed.is_some() { Status::Error } else { Status::Idle };
             }
@@ -330,6 +333,10 @@ fn thread(world: &mut World, id: &ThreadId, fact: &Fact, at: &Moment) {
         }
         Fact::Unarchived => row.archived = None,
         Fact::MarkedRead => row.unread = false,
+        Fact::Retried => {
+            row.failures = 0;
+            row.rest = None;
+        }
         Fact::ReportTaken => {
             if let Some(turn) = &mut row.turn {
                 turn.reported = true;

@@ -196,6 +196,8 @@ pub enum Fact {
     },
     Unarchived,
     MarkedRead,
+    /// A person had it try again after failures.
+    Retried,
     /// Its live turn has reported.
     ReportTaken,
 

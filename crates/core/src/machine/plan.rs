@@ -13,7 +13,7 @@ pub fn plan(world: &World, now: &Moment) -> Vec<(Subject, Event)> {
     for project in world.projects.values().filter(|p| p.on && !p.sweeping) {
         // What another run had set does not hold: a start sweeps at once.
         let due = project.next_sweep.as_ref().is_none_or(|d| d.run != now.run || d.passed(now));
-        if due && project.checkout.is_some() && project.config.project.is_some() {
+        if due && project.checkout.is_some() {
             all.push((Subject::Project(project.id.clone()), Event::SweepDue { project: project.id.clone() }));
         }
     }
@@ -37,7 +37,7 @@ pub fn plan(world: &World, now: &Moment) -> Vec<(Subject, Event)> {
             all.push((Subject::Need(need.id.clone()), Event::ItemMoot { need: need.id.clone() }));
         }
     }
-    for thread in world.threads.values().filter(|t| can_begin(t)) {
+    for thread in world.threads.values().filter(|t| can_begin(t, now)) {
         let ready = match &thread.environment.state {
             EnvironmentState::Ready { .. } => true,
             EnvironmentState::Unmade => {
@@ -59,7 +59,15 @@ pub fn next_deadline(world: &World, now: &Moment) -> Option<Deadline> {
         world.bindings.values().filter(|b| b.look.is_none()).filter_map(|b| b.window.as_ref().map(|w| &w.closes));
     let again = world.bindings.values().filter(|b| b.look.is_none()).filter_map(|b| b.look_again.as_ref());
     let wakes = world.bindings.values().filter(|b| b.due()).filter_map(|b| b.wake_by.as_ref());
-    sweeps.chain(windows).chain(again).chain(wakes).filter(|d| !d.passed(now)).min_by_key(|d| d.left(now)).cloned()
+    let rests = world.threads.values().filter_map(|t| t.rest.as_ref());
+    sweeps
+        .chain(windows)
+        .chain(again)
+        .chain(wakes)
+        .chain(rests)
+        .filter(|d| !d.passed(now))
+        .min_by_key(|d| d.left(now))
+        .cloned()
 }
 
 /// A ring that came during a look or a turn is looked at afterwards.

@@ -12,7 +12,7 @@ use crate::machine::{Caller, Effect, Fact, Fate, Outcome, Subject, Write};
 use crate::refusal::Refusal;
 use crate::snapshot::{Pull, PullState};
 use crate::text::one_line;
-use crate::threads::Role;
+use crate::threads::{Role, retry};
 use crate::trouble::{Course, Trouble, policy};
 
 fn claim_of<'a>(out: &'a Outcome, key: &PullKey) -> Option<&'a Claim> {
@@ -158,9 +158,10 @@ pub fn merge_answered(
     }
 }
 
+/// The owner's own claim for the merge is over, expired or not.
 fn release_owners(out: &mut Outcome, pull: &PullKey) {
-    if let Some(held) = claim_of(out, pull).filter(|c| c.holder.is_none()) {
-        let key = held.key.clone();
+    let key = format!("pr:{}#{}", pull.repo.folded(), pull.number);
+    if out.world.claims.held.get(&key).is_some_and(|c| c.holder.is_none()) {
         out.fact(Subject::Claims, Fact::ClaimReleased { key, why: "the merge is over".into() });
     }
 }
@@ -247,7 +248,7 @@ pub fn need_done(out: &mut Outcome, caller: &Caller, id: &NeedId) -> Result<(), 
                 ));
             }
         }
-        NeedKind::Failed { .. } => {}
+        NeedKind::Failed { thread } => retry(out, thread),
     }
     out.fact(Subject::Need(id.clone()), Fact::NeedClosed { how: "done, says the owner".into() });
     if let Some(binding) = &need.binding {

@@ -203,7 +203,8 @@ pub(crate) fn may_wake(world: &World, binding: &Binding, now: &crate::moment::Mo
         && steward.archived.is_none()
         && !steward.status.busy()
         && steward.status != crate::threads::Status::Stopping
-        && steward.failures < crate::threads::MAX_FAILURES;
+        && steward.failures < crate::threads::MAX_FAILURES
+        && !steward.resting(now);
     let on = world.projects.get(&binding.project).is_some_and(|p| p.on && p.checkout.is_some())
         || matches!(binding.standing, Standing::Ending { .. });
     let settled = binding.window.is_none() && binding.look.is_none() && binding.merging.is_none();

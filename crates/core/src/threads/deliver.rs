@@ -3,6 +3,7 @@
 use super::{EnvironmentState, Queued, SendMode, Sender, Status, Thread};
 use crate::ids::{MessageId, ThreadId};
 use crate::machine::{Effect, Fact, Outcome, World};
+use crate::moment::Moment;
 use crate::refusal::Refusal;
 use crate::text::shell;
 
@@ -97,7 +98,7 @@ pub fn deliver(out: &mut Outcome, to: &ThreadId, mode: SendMode, parcel: Parcel)
 /// still to be made, that comes first and the queue waits.
 pub fn begin_turn(out: &mut Outcome, id: &ThreadId) {
     let Some(thread) = out.world.threads.get(id) else { return };
-    if !can_begin(thread) {
+    if !can_begin(thread, &out.now) {
         return;
     }
     match (&thread.environment.state, thread.branch()) {
@@ -127,8 +128,9 @@ pub fn begin_turn(out: &mut Outcome, id: &ThreadId) {
 }
 
 /// Something waits and nothing but the environment may keep it from a turn.
-pub fn can_begin(thread: &Thread) -> bool {
+pub fn can_begin(thread: &Thread, now: &Moment) -> bool {
     !thread.queue.is_empty()
+        && !thread.resting(now)
         && thread.turn.is_none()
         && thread.archived.is_none()
         && matches!(thread.status, Status::Pending | Status::Idle | Status::Error)

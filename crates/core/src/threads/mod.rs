@@ -6,9 +6,12 @@ mod turns;
 
 pub use deliver::{Parcel, begin_turn, can_begin, deliver, writable};
 pub use spawn::{SpawnAsk, create_steward, spawn};
-pub use turns::{MAX_FAILURES, environment_made, environment_removed, stop, stopped, turn_cut, turn_ended, turn_job};
+pub use turns::{
+    MAX_FAILURES, environment_made, environment_removed, retry, stop, stopped, turn_cut, turn_ended, turn_job,
+};
 
 use crate::ids::{BindingId, MessageId, ProjectId, ThreadId, TurnId};
+use crate::moment::{Deadline, Moment};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -288,6 +291,8 @@ pub struct Thread {
     pub unread: bool,
     pub created: Timestamp,
     pub archived: Option<Timestamp>,
+    /// After a failed turn it rests until then.
+    pub rest: Option<Deadline>,
     /// Failed turns in a row.
     pub failures: u32,
 }
@@ -296,6 +301,11 @@ impl Thread {
     /// A worker is in flight from its spawn until it is archived, idle times included.
     pub fn in_flight(&self) -> bool {
         self.archived.is_none() && self.status != Status::Stopping
+    }
+
+    /// It rests after a failure.
+    pub fn resting(&self, now: &Moment) -> bool {
+        self.rest.as_ref().is_some_and(|d| !d.passed(now))
     }
 
     pub fn branch(&self) -> Option<&str> {

@@ -32,19 +32,16 @@ pub fn turn_ended(out: &mut Outcome, id: &ThreadId, turn: &TurnId, end: TurnEnd,
     if let Some(binding) = binding {
         match (role, &failed) {
             (Role::Steward, None) => stewards::steward_turn_ended(out, &binding, live.reported),
-            (Role::Steward, Some(_)) if failures < MAX_FAILURES => {
-                stewards::wake_cut(out, &binding, "the last turn failed")
-            }
+            (Role::Steward, Some(_)) => stewards::wake_cut(out, &binding, "restart"),
             (Role::Worker, None) => stewards::worker_turn_ended(out, &binding, id),
-            (_, Some(says)) => {
-                let says = says.clone();
-                stewards::thread_failed(out, &binding, id, &says, failures >= MAX_FAILURES);
-            }
             _ => {}
+        }
+        if let Some(says) = &failed {
+            stewards::thread_failed(out, &binding, id, says, failures >= MAX_FAILURES);
         }
     }
     if failed.is_some() && role != Role::Steward && failures < MAX_FAILURES {
-        go_on(out, id, "Your last turn failed before it was finished", &live.messages);
+        go_on(out, id, FAILED, &live.messages);
     }
     begin_turn(out, id);
 }
@@ -74,6 +71,17 @@ pub fn turn_cut(out: &mut Outcome, id: &ThreadId, turn: &TurnId) {
             }
         }
         _ => go_on(out, id, "The host was restarted during your last turn", &live.messages),
+    }
+    begin_turn(out, id);
+}
+
+const FAILED: &str = "Your last turn failed before it was finished";
+
+/// A person had it try again.
+pub fn retry(out: &mut Outcome, id: &ThreadId) {
+    out.thread(id, Fact::Retried);
+    if out.world.threads.get(id).is_some_and(|t| t.role != Role::Steward) {
+        go_on(out, id, FAILED, &[]);
     }
     begin_turn(out, id);
 }

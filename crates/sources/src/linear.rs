@@ -1,0 +1,186 @@
+//! Tickets, read over Linear's GraphQL API.
+
+use crate::linear_errors;
+use crate::linear_wire::{self as wire, Envelope, Issue, Page, User};
+use crate::transport::{Transport, flaky};
+use jiff::Timestamp;
+use reqwest::header::{AUTHORIZATION, HeaderValue};
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+use stewards_core::entity::Entity;
+use stewards_core::ports::{Tickets, Try};
+use stewards_core::snapshot::{AdoptAsk, Author, Found, Ticket};
+use stewards_core::trouble::Trouble;
+use tokio::sync::OnceCell;
+
+const VIEWER: &str = include_str!("documents/viewer.graphql");
+const TICKET: &str = include_str!("documents/ticket.graphql");
+const COMMENTS: &str = include_str!("documents/ticket_comments.graphql");
+const LABELS: &str = include_str!("documents/ticket_labels.graphql");
+const ATTACHMENTS: &str = include_str!("documents/ticket_attachments.graphql");
+const ADOPTABLE: &str = include_str!("documents/adoptable.graphql");
+
+/// Categories of a ticket that nobody works on any more.
+const OVER: [&str; 3] = ["completed", "canceled", "duplicate"];
+
+/// A list that goes on for longer is not read: 10,000 items.
+const MAX_PAGES: usize = 200;
+
+/// A client of Linear.
+///
+/// Safe to share; it keeps nothing but its own account.
+pub struct Linear {
+    url: String,
+    token: String,
+    http: Transport,
+    me: OnceCell<Author>,
+}
+
+impl Linear {
+    /// `url` is the GraphQL endpoint (`https://api.linear.app/graphql`), `token`
+    /// a personal key (`lin_api_…`) or an OAuth access token. Nothing is sent yet.
+    pub fn new(url: String, token: String) -> Linear {
+        let http = Transport::new(&url);
+        Linear { url, token: token.trim().to_owned(), http, me: OnceCell::new() }
+    }
+
+    /// Personal keys are sent as they are, access tokens as Bearer.
+    fn authorization(&self) -> Result<HeaderValue, Trouble> {
+        let plain = self.token.starts_with("lin_api_") || self.token.starts_with("Bearer ");
+        let text = if plain { self.token.clone() } else { format!("Bearer {}", self.token) };
+        let mut value = HeaderValue::from_str(&text)
+            .map_err(|_| Trouble::Unauthorized { says: "Linear's token has characters that no token has".into() })?;
+        value.set_sensitive(true);
+        Ok(value)
+    }
+
+    /// Runs a query and answers its data. An answer with any error in it is an
+    /// error: what it still holds is not the whole. `id` is the entity asked for.
+    async fn ask(&self, query: &str, variables: Value, id: Option<&str>) -> Result<Value, Trouble> {
+        let request = self
+            .http
+            .client()?
+            .post(&self.url)
+            .header(AUTHORIZATION, self.authorization()?)
+            .json(&json!({"query": query, "variables": variables}));
+        let reply = self.http.send(request, "Linear").await?;
+        let envelope = serde_json::from_slice::<Envelope>(&reply.body);
+        let errors = envelope.as_ref().ok().and_then(|e| e.errors.as_deref()).unwrap_or(&[]);
+        if reply.status != 200 || !errors.is_empty() {
+            return Err(linear_errors::trouble(&reply, errors, id, Timestamp::now()));
+        }
+        let data = envelope.map_err(|e| flaky(format!("Linear answered with an unreadable body: {e}")))?.data;
+        data.ok_or_else(|| flaky("Linear answered without data"))
+    }
+
+    /// One field of an answer's data, as a type.
+    async fn field<T: DeserializeOwned>(
+        &self,
+        query: &str,
+        variables: Value,
+        id: Option<&str>,
+        pointer: &str,
+    ) -> Result<T, Trouble> {
+        let mut data = self.ask(query, variables, id).await?;
+        let value = data.pointer_mut(pointer).map(Value::take).unwrap_or(Value::Null);
+        if value.is_null() {
+            return Err(flaky(format!("Linear answered without {pointer}")));
+        }
+        serde_json::from_value(value).map_err(|e| flaky(format!("Linear's {pointer} is unreadable: {e}")))
+    }
+
+    /// A ticket's list from its first page to its last.
+    async fn rest<T: DeserializeOwned>(
+        &self,
+        uuid: &str,
+        first: Option<Page<T>>,
+        query: &str,
+        pointer: &str,
+    ) -> Result<Vec<T>, Trouble> {
+        let first = first.ok_or_else(|| flaky(format!("Linear answered without {pointer}")))?;
+        let ask = |after: String| async move {
+            self.field(query, json!({"id": uuid, "after": after}), Some(uuid), pointer).await
+        };
+        all_pages(first, ask).await
+    }
+
+    async fn who(&self) -> Result<&Author, Trouble> {
+        self.me
+            .get_or_try_init(|| async {
+                let user: User = self.field(VIEWER, json!({}), None, "/viewer").await?;
+                let id = user.id.clone().filter(|id| !id.is_empty());
+                let id = id.ok_or_else(|| flaky("Linear did not say whose token this is"))?;
+                Ok(wire::person(user, &id))
+            })
+            .await
+    }
+
+    async fn read(&self, uuid: &str) -> Result<Ticket, Trouble> {
+        let viewer = self.who().await?.login.as_str();
+        let mut issue: Issue = self.field(TICKET, json!({"id": uuid}), Some(uuid), "/issue").await?;
+        let labels = self.rest(uuid, issue.labels.take(), LABELS, "/issue/labels").await?;
+        let links = self.rest(uuid, issue.attachments.take(), ATTACHMENTS, "/issue/attachments").await?;
+        let notes = self.rest(uuid, issue.comments.take(), COMMENTS, "/issue/comments").await?;
+        Ok(wire::ticket(issue, viewer, labels, links, notes, uuid))
+    }
+
+    async fn candidates(&self, ask: &AdoptAsk) -> Result<Vec<Found>, Trouble> {
+        // No team, or no label, must never come to mean all of them.
+        if ask.teams.is_empty() || ask.label.is_empty() {
+            return Ok(Vec::new());
+        }
+        let page = |after: Option<String>| {
+            let variables = json!({"teams": ask.teams, "label": ask.label, "over": OVER, "after": after});
+            self.field::<Page<Issue>>(ADOPTABLE, variables, None, "/issues")
+        };
+        let issues = all_pages(page(None).await?, |after| page(Some(after))).await?;
+        let mut found: Vec<Found> = Vec::new();
+        for issue in issues.into_iter().filter(|i| i.trashed != Some(true)) {
+            let Some(uuid) = issue.id.filter(|id| !id.is_empty()) else { continue };
+            let entity = Entity::Ticket { uuid };
+            if !found.iter().any(|f| f.entity == entity) {
+                found.push(Found { entity, key: wire::said(issue.identifier) });
+            }
+        }
+        Ok(found)
+    }
+}
+
+/// Follows cursors to the end of a list.
+async fn all_pages<T, F>(first: Page<T>, ask: impl Fn(String) -> F) -> Result<Vec<T>, Trouble>
+where
+    F: Future<Output = Result<Page<T>, Trouble>>,
+{
+    let mut next = first.next();
+    let mut out = first.nodes;
+    let mut pages = 1;
+    while let Some(after) = next {
+        if pages == MAX_PAGES {
+            return Err(Trouble::Refused { says: format!("a list of Linear's has more than {} items", out.len()) });
+        }
+        let page = ask(after.clone()).await?;
+        next = page.next();
+        if next.as_ref() == Some(&after) {
+            return Err(flaky("Linear answered the same page twice"));
+        }
+        out.extend(page.nodes);
+        pages += 1;
+    }
+    Ok(out)
+}
+
+impl Tickets for Linear {
+    fn viewer(&self) -> Try<'_, Author> {
+        Box::pin(async { self.who().await.cloned() })
+    }
+
+    /// A ticket in the trash is answered as such; `Gone` is only what Linear
+    /// says does not exist.
+    fn ticket<'a>(&'a self, uuid: &'a str) -> Try<'a, Ticket> {
+        Box::pin(self.read(uuid))
+    }
+
+    fn adoptable<'a>(&'a self, ask: &'a AdoptAsk) -> Try<'a, Vec<Found>> {
+        Box::pin(self.candidates(ask))
+    }
+}

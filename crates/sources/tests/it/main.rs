@@ -1,0 +1,10 @@
+//! The clients against the twin and against answers made up here, and the bells
+//! against every recorded webhook.
+
+mod bells;
+mod documents;
+mod github;
+mod linear;
+mod recorded;
+mod stub;
+mod twin;

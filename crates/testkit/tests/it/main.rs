@@ -1,0 +1,5 @@
+//! Scenarios, kills and storms over the real heart and store.
+
+mod kills;
+mod scenarios;
+mod storms;
