@@ -11,6 +11,7 @@ mod marks;
 mod merge;
 mod report;
 mod rings;
+mod rows;
 mod wake;
 
 pub use binding::{Binding, EndReason, Need, NeedKind, News, RingWindow, Standing};
@@ -24,5 +25,9 @@ pub use marks::{Marker, is_signed, parse_marker, sign};
 pub use merge::{merge_answered, merge_item_due, merge_pressed, need_done, pull_opened};
 pub use report::{Actor, Report, after_report, reported};
 pub use rings::{pull_of_url, rang, ring, sweep_due, swept};
+pub use rows::{
+    Detail, Glyph, NeedRow, ProjectRow, PullRow, ReadyItem, Row, ThreadRow, detail, need_row, needs, project_row,
+    project_rows, row, rows, thread_row, thread_rows,
+};
 pub(crate) use wake::may_wake;
 pub use wake::{WAKE_CAP, compose, leave_due, messages_cut, wake_cut, wake_due};

@@ -35,7 +35,7 @@ use agent_client_protocol::v1::schema::{
     LoadSessionRequest, LoadSessionResponse, McpCapabilities, McpServer, Meta, NewSessionRequest, NewSessionResponse,
     PromptRequest, PromptResponse, StopReason,
 };
-use agent_client_protocol::{Agent, ByteStreams, Client};
+use agent_client_protocol::{Agent, ByteStreams, Client, ConnectTo};
 use serde_json::{Value, json};
 use tokio_util::compat::{TokioAsyncReadCompatExt, TokioAsyncWriteCompatExt};
 use tokio_util::sync::CancellationToken;
@@ -97,6 +97,11 @@ impl Sessions {
 /// # Errors
 /// The connection broke otherwise than by its end.
 pub async fn run() -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+    serve(ByteStreams::new(tokio::io::stdout().compat_write(), tokio::io::stdin().compat())).await?;
+    Ok(())
+}
+
+async fn serve(transport: impl ConnectTo<Agent> + 'static) -> Result<(), agent_client_protocol::Error> {
     let sessions = Arc::new(Sessions::default());
     let (made, loaded, prompted, cancelled) = (sessions.clone(), sessions.clone(), sessions.clone(), sessions);
     Agent
@@ -171,9 +176,8 @@ pub async fn run() -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
             },
             agent_client_protocol::on_receive_notification!(),
         )
-        .connect_to(ByteStreams::new(tokio::io::stdout().compat_write(), tokio::io::stdin().compat()))
-        .await?;
-    Ok(())
+        .connect_to(transport)
+        .await
 }
 
 fn introduction() -> InitializeResponse {

@@ -8,16 +8,14 @@ pub(super) struct Heard {
     /// Its own words, without quotes and without messages; empty if it has none.
     pub words: String,
     pub messages: Vec<Message>,
-    /// The last turn was cut, and this is to go on.
-    pub again: bool,
 }
 
 impl Heard {
     /// Reads a prompt. Of a word to go on it reads what the cut turn had begun
     /// with; every other quote is data.
     pub(super) fn read(prompt: &str) -> Heard {
-        let again = prompt.lines().any(|l| l.contains("go on from there; do nothing twice."));
-        let mut heard = Heard { again, ..Heard::default() };
+        let again = prompt.lines().any(is_go_on);
+        let mut heard = Heard::default();
         let mut began = false;
         let mut words = Vec::new();
         for line in prompt.lines() {
@@ -35,13 +33,18 @@ impl Heard {
             };
             if let Some(message) = Message::header(line) {
                 heard.messages.push(message);
-            } else if !line.starts_with('>') && !line.contains("go on from there; do nothing twice.") {
+            } else if !line.starts_with('>') && !line.starts_with("[bus] ") && !is_go_on(line) {
                 words.push(line);
             }
         }
         heard.words = words.join("\n").trim().to_owned();
         heard
     }
+}
+
+/// The host's line after a turn that was cut.
+fn is_go_on(line: &str) -> bool {
+    !line.starts_with('>') && line.contains("go on from there; do nothing twice.")
 }
 
 /// A line without its quote mark.

@@ -56,7 +56,7 @@ impl Drop for Group {
         if let Some(pid) = self.0 {
             // The shell's own `kill`, since signals want unsafe code or another crate.
             let _ = std::process::Command::new("sh")
-                .args(["-c", &format!("kill -KILL -- -{pid}")])
+                .args(["-c", &format!("kill -s KILL -- -{pid}")])
                 .stdin(Stdio::null())
                 .stdout(Stdio::null())
                 .stderr(Stdio::null())

@@ -81,7 +81,15 @@ async fn build(t: &Turn, brief: &Brief, words: &str) -> Step<()> {
     commit(t, &edits, &title, words).await?;
     let branch = t.sure("git rev-parse --abbrev-ref HEAD").await?.out.trim().to_owned();
     let head = t.sure("git rev-parse HEAD").await?.out.trim().to_owned();
-    if !ahead(t).await? {
+    // Looked up before the push: a merged branch is gone and must not come back.
+    let known = find_pull(t).await?;
+    if let Some(pull) = known.as_ref().filter(|p| p.state == "MERGED") {
+        return t.say(&format!("Pull request #{} is merged; nothing is left to do.", pull.number)).await;
+    }
+    if let Some(pull) = known.as_ref().filter(|p| p.state == "CLOSED") {
+        return ask(t, brief, &format!("pull request #{} was closed; what now?", pull.number)).await;
+    }
+    if known.is_none() && !ahead(t).await? {
         return ask(t, brief, "the default branch has this change already; is there anything left to do?").await;
     }
     let there = t.sure(&format!("git ls-remote origin {}", quote(&format!("refs/heads/{branch}")))).await?;
@@ -89,16 +97,13 @@ async fn build(t: &Turn, brief: &Brief, words: &str) -> Step<()> {
         t.say("I push the branch.").await?;
         t.sure("git push -u origin HEAD").await?;
     }
-    let pull = match open_pull(t, brief, &branch, &title, &edits).await? {
-        Ok(pull) => pull,
-        Err(says) => return ask(t, brief, &says).await,
+    let pull = match known {
+        Some(pull) => pull,
+        None => match open_pull(t, brief, &branch, &title, &edits).await? {
+            Ok(pull) => pull,
+            Err(says) => return ask(t, brief, &says).await,
+        },
     };
-    if pull.state == "MERGED" {
-        return t.say(&format!("Pull request #{} is merged; nothing is left to do.", pull.number)).await;
-    }
-    if pull.state == "CLOSED" {
-        return ask(t, brief, &format!("pull request #{} was closed; what now?", pull.number)).await;
-    }
     review(t, brief, &pull, &title).await
 }
 
