@@ -3,9 +3,11 @@
 //! effects.
 
 mod heart;
+mod passes;
 mod perform;
 mod shell;
 
 pub use heart::{Decider, Heart, Recovered, Started, Step, Tick};
+pub use passes::{Passes, secret};
 pub use perform::{Ports, perform, probe};
 pub use shell::{Engine, EngineError, Published};

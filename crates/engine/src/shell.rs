@@ -7,10 +7,13 @@ use jiff::Timestamp;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
+use stewards_core::entity::PullKey;
 use stewards_core::ids::{ThreadId, TurnId};
 use stewards_core::machine::{Event, Reply, Settings, World};
 use stewards_core::ports::{TurnEvent, TurnSink};
 use stewards_core::refusal::{Exit, Refusal};
+use stewards_core::snapshot::Pull;
+use stewards_core::trouble::Trouble;
 use stewards_store::{Store, StoreError};
 use tokio::sync::{oneshot, watch};
 
@@ -56,6 +59,7 @@ pub struct Engine {
     commands: Sender<Command>,
     published: watch::Receiver<Arc<Published>>,
     ended: watch::Receiver<Option<String>>,
+    ports: Ports,
 }
 
 impl Engine {
@@ -74,6 +78,7 @@ impl Engine {
         let (publish, published) = watch::channel(Arc::new(first));
         let (end, ended) = watch::channel(None);
         let runtime = tokio::runtime::Handle::current();
+        let kept = ports.clone();
         let mut writer =
             Writer { heart, inbox, commands: commands.clone(), publish, ports, runtime, began, lines: Vec::new() };
         std::thread::Builder::new()
@@ -86,7 +91,7 @@ impl Engine {
                 }));
             })
             .map_err(EngineError::Thread)?;
-        Ok(Engine { commands, published, ended })
+        Ok(Engine { commands, published, ended, ports: kept })
     }
 
     /// Tells an event and waits until it and what follows from it is committed.
@@ -95,6 +100,11 @@ impl Engine {
         let gone = || Refusal::new(Exit::Unreachable, "closing", "the daemon is shutting down", "start it again");
         self.commands.send(Command::Tell(Box::new(event), Some(answer))).map_err(|_| gone())?;
         wait.await.map_err(|_| gone())?
+    }
+
+    /// Reads a pull now. An ask, not an effect: it leaves no line in the journal.
+    pub async fn read_pull(&self, key: &PullKey) -> Result<Pull, Trouble> {
+        self.ports.pulls.pull(key).await
     }
 
     /// The world as it was committed last.

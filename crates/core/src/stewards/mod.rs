@@ -2,6 +2,7 @@
 
 mod binding;
 mod brief;
+mod counts;
 mod diff;
 mod ending;
 mod explain;
@@ -16,6 +17,7 @@ mod wake;
 
 pub use binding::{Binding, EndReason, Need, NeedKind, News, RingWindow, Standing};
 pub use brief::{brief, spawn_command};
+pub use counts::Counts;
 pub use diff::{Change, changes};
 pub use ending::{end_if_due, steward_turn_ended, switch_off, switch_on, thread_failed, worker_turn_ended};
 pub use explain::line;

@@ -1,0 +1,149 @@
+//! What can be asked for: one list for page, command line and threads.
+
+use crate::Web;
+use axum::Json;
+use axum::response::{IntoResponse, Response};
+use http::StatusCode;
+use serde::{Deserialize, Serialize};
+use std::time::Duration;
+use stewards_core::bus::Draft;
+use stewards_core::entity::{PullKey, RepoName};
+use stewards_core::ids::{NeedId, ProjectId, ThreadId};
+use stewards_core::machine::{Caller, Event, Reply};
+use stewards_core::refusal::{Exit, Refusal};
+use stewards_core::threads::{Role, SendMode};
+use stewards_core::trouble::Trouble;
+
+/// How long a merge is waited for before the asker is told to look later.
+const MERGE_PATIENCE: Duration = Duration::from_secs(60);
+
+/// A request that may change something.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum Ask {
+    AddProject { name: String, repo: String, remote: String },
+    Switch { project: Option<String>, on: bool },
+    Merge { pull: String },
+    Done { need: String },
+    Spawn { parent: Option<ThreadId>, role: Role, title: String, prompt: String, model: Option<String> },
+    Tell { to: ThreadId, text: String, mode: SendMode },
+    Stop { thread: ThreadId },
+    PullOpened { pull: String, branch: String },
+    BusSend(Draft),
+    Claim { resource: String, reason: String, ttl: Option<String> },
+    Release { resource: String, force: Option<String> },
+}
+
+/// A refusal as an answer: 409 for what is not so, 400 for what is wrong.
+pub(crate) fn refused(refusal: &Refusal) -> Response {
+    let status = match refusal.exit {
+        Exit::Usage => StatusCode::BAD_REQUEST,
+        Exit::NotMet | Exit::Busy => StatusCode::CONFLICT,
+        Exit::Unreachable => StatusCode::SERVICE_UNAVAILABLE,
+        Exit::Configuration => StatusCode::UNPROCESSABLE_ENTITY,
+    };
+    (status, Json(serde_json::json!({ "refusal": refusal }))).into_response()
+}
+
+pub(crate) fn pull_key(text: &str) -> Result<PullKey, Refusal> {
+    PullKey::parse(text).ok_or_else(|| {
+        Refusal::usage("bad_pull", format!("`{text}` is no pull request"), "write <owner>/<repo>#<number>")
+    })
+}
+
+pub(crate) fn unreadable(what: &str, trouble: &Trouble) -> Refusal {
+    Refusal::new(
+        Exit::Unreachable,
+        "unreadable",
+        format!("{what} cannot be read: {trouble}"),
+        "try again when it can be reached",
+    )
+}
+
+/// The project that is named, or the only one.
+pub(crate) fn project(web: &Web, named: Option<&str>) -> Result<ProjectId, Refusal> {
+    let world = &web.engine.now().world;
+    let mut all = world.projects.values();
+    let found = match named {
+        Some(name) => all.find(|p| p.name == name || p.id.as_str() == name),
+        None => all.next().filter(|_| world.projects.len() == 1),
+    };
+    found.map(|p| p.id.clone()).ok_or_else(|| {
+        let names: Vec<_> = world.projects.values().map(|p| p.name.as_str()).collect();
+        let says = named
+            .map_or_else(|| "there is not exactly one project".to_owned(), |n| format!("no project is called {n}"));
+        Refusal::usage("unknown_project", says, format!("name one with --project: {}", names.join(", ")))
+    })
+}
+
+/// Carries an ask out. A merge is waited for, so that the answer can be trusted.
+pub(crate) async fn act(web: &Web, caller: Caller, ask: Ask) -> Result<Reply, Refusal> {
+    let event = match ask {
+        Ask::AddProject { name, repo, remote } => {
+            person(&caller, "adds projects")?;
+            let repo = RepoName::parse(&repo).ok_or_else(|| {
+                Refusal::usage("bad_repo", format!("`{repo}` is no repository"), "write <owner>/<name>")
+            })?;
+            Event::ProjectAdded { name, repo, remote }
+        }
+        Ask::Switch { project: named, on } => {
+            person(&caller, "turns stewarding on or off")?;
+            Event::Switched { project: project(web, named.as_deref())?, on }
+        }
+        Ask::Merge { pull } => return merge(web, caller, &pull_key(&pull)?).await,
+        Ask::Done { need } => Event::NeedDone { caller, need: NeedId(need) },
+        Ask::Spawn { parent, role, title, prompt, model } => {
+            Event::Spawned { caller, parent, role, title, prompt, model }
+        }
+        Ask::Tell { to, text, mode } => Event::Told { caller, to, text, mode },
+        Ask::Stop { thread } => Event::Stopped { caller, thread },
+        Ask::PullOpened { pull, branch } => Event::PullOpened { caller, pull: pull_key(&pull)?, branch },
+        Ask::BusSend(draft) => Event::BusSent { caller, draft },
+        Ask::Claim { resource, reason, ttl } => {
+            let ttl = ttl.as_deref().map_or(Ok(stewards_core::bus::DEFAULT_TTL), stewards_core::bus::parse_ttl)?;
+            Event::Claimed { caller, resource, reason, ttl }
+        }
+        Ask::Release { resource, force } => Event::Released { caller, resource, force },
+    };
+    web.engine.tell(event).await
+}
+
+fn person(caller: &Caller, does: &str) -> Result<(), Refusal> {
+    match caller {
+        Caller::Person => Ok(()),
+        Caller::Thread(id) => Err(Refusal::not_met(
+            "person_only",
+            format!("only the owner {does}, not {id}"),
+            "say what you need in your report",
+        )),
+    }
+}
+
+/// Re-reads, re-checks, merges and waits for what came of it.
+async fn merge(web: &Web, caller: Caller, key: &PullKey) -> Result<Reply, Refusal> {
+    let fresh = web.engine.read_pull(key).await.map_err(|t| unreadable(&key.to_string(), &t))?;
+    let mut reply = web.engine.tell(Event::MergePressed { caller, pull: key.clone(), fresh: Box::new(fresh) }).await?;
+    if !reply.ids.contains_key("effect") {
+        return Ok(reply);
+    }
+    let pressed = web.engine.now().world.binding_of_pull(key).map(|b| b.id.clone());
+    let Some(binding) = pressed else { return Ok(reply) };
+    let settled = web
+        .engine
+        .until(MERGE_PATIENCE, |world| world.bindings.get(&binding).is_none_or(|b| b.merging.is_none()))
+        .await;
+    let published = web.engine.now();
+    let linked = published.world.bindings.get(&binding).and_then(|b| b.pull(key));
+    match linked.and_then(|l| l.merge_sha.clone()) {
+        Some(sha) => {
+            reply.says = vec![format!("merged {key} as {sha}")];
+            reply.ids.insert("merged".into(), sha);
+            Ok(reply)
+        }
+        None if settled => {
+            let says = "the merge did not happen; the host refused it or the head moved";
+            Err(Refusal::not_met("not_merged", says, format!("see: stewards gate {key}")))
+        }
+        None => Ok(reply),
+    }
+}

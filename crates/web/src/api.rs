@@ -1,0 +1,331 @@
+//! The JSON API: what the pages show, and what can be asked for.
+
+use crate::Web;
+use crate::act::{self, Ask, refused, unreadable};
+use axum::extract::{Path, Query, State};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use axum::{Extension, Json, Router};
+use http::StatusCode;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use std::time::Duration;
+use stewards_core::ids::ThreadId;
+use stewards_core::machine::{Caller, Subject, World};
+use stewards_core::refusal::{Exit, Refusal};
+use stewards_core::stewards::{self, Binding, LinkedPull};
+use stewards_core::threads::Role;
+use stewards_store::{JournalLine, StoreError};
+
+pub(crate) fn router() -> Router<Web> {
+    Router::new()
+        .route("/list", get(list))
+        .route("/projects", get(projects))
+        .route("/show/{key}", get(show))
+        .route("/explain/{key}", get(explain))
+        .route("/brief/{key}", get(brief))
+        .route("/spawn-flags", get(spawn_flags))
+        .route("/gate", get(gate))
+        .route("/needs", get(needs))
+        .route("/threads", get(threads))
+        .route("/threads/{id}", get(thread))
+        .route("/claims", get(claims))
+        .route("/bus", get(bus))
+        .route("/journal", get(journal))
+        .route("/summary", get(summary))
+        .route("/build", get(build))
+        .route("/link", post(link))
+        .route("/act", post(act))
+}
+
+/// An answer, or a refusal with its status.
+type Answer<T> = Result<Json<T>, Response>;
+
+fn store_failed(error: &StoreError) -> Response {
+    tracing::error!(%error, "the store could not be read");
+    let says = Refusal::new(
+        Exit::Unreachable,
+        "store",
+        format!("the store could not be read: {error}"),
+        "see the daemon's log",
+    );
+    (StatusCode::INTERNAL_SERVER_ERROR, Json(json!({ "refusal": says }))).into_response()
+}
+
+fn no(refusal: Refusal) -> Response {
+    refused(&refusal)
+}
+
+/// The effort that a key names; inside a thread, its own by default.
+fn effort<'a>(world: &'a World, caller: &Caller, key: Option<&str>) -> Result<&'a Binding, Refusal> {
+    let own = || match caller {
+        Caller::Thread(id) => world.threads.get(id)?.binding.as_ref().and_then(|b| world.bindings.get(b)),
+        Caller::Person => None,
+    };
+    match key {
+        Some(key) => world.binding_by_key(key).ok_or_else(|| {
+            Refusal::usage("unknown_effort", format!("no effort is called {key}"), "see: stewards list")
+        }),
+        None => own().ok_or_else(|| {
+            Refusal::usage("no_key", "outside a thread the effort has to be named", "add its key, such as DEMO-1")
+        }),
+    }
+}
+
+async fn list(State(web): State<Web>) -> Json<Vec<stewards::Row>> {
+    Json(stewards::rows(&web.engine.now().world))
+}
+
+async fn projects(State(web): State<Web>) -> Json<Vec<stewards::ProjectRow>> {
+    Json(stewards::project_rows(&web.engine.now().world))
+}
+
+async fn needs(State(web): State<Web>) -> Json<Vec<stewards::NeedRow>> {
+    Json(stewards::needs(&web.engine.now().world))
+}
+
+async fn threads(State(web): State<Web>) -> Json<Vec<stewards::ThreadRow>> {
+    Json(stewards::thread_rows(&web.engine.now().world))
+}
+
+async fn show(
+    State(web): State<Web>,
+    Extension(caller): Extension<Caller>,
+    Path(key): Path<String>,
+) -> Answer<stewards::Detail> {
+    let now = web.engine.now();
+    let binding = effort(&now.world, &caller, Some(&key)).map_err(no)?;
+    Ok(Json(stewards::detail(&now.world, binding)))
+}
+
+async fn thread(State(web): State<Web>, Path(id): Path<String>) -> Answer<Value> {
+    let now = web.engine.now();
+    let id = ThreadId(id);
+    let Some(thread) = now.world.threads.get(&id) else {
+        return Err(no(Refusal::usage(
+            "unknown_thread",
+            format!("no thread is called {id}"),
+            "see: stewards thread list",
+        )));
+    };
+    let reader = web.reader().map_err(|e| store_failed(&e))?;
+    let messages = reader.messages_of(&id).map_err(|e| store_failed(&e))?;
+    let transcript = reader.transcript(&id, 0, 1_000).map_err(|e| store_failed(&e))?;
+    let row = stewards::thread_row(&now.world, thread);
+    let environment = &thread.environment;
+    Ok(Json(json!({ "thread": row, "environment": environment, "messages": messages, "transcript": transcript })))
+}
+
+/// A line of the journal for people.
+#[derive(Serialize)]
+pub(crate) struct Told {
+    no: u64,
+    at: jiff::Timestamp,
+    subject: Subject,
+    /// Whom it is about, as people call it.
+    about: String,
+    line: String,
+}
+
+/// The journal's lines that say something.
+pub(crate) fn told(world: &World, lines: Vec<JournalLine>) -> Vec<Told> {
+    lines
+        .into_iter()
+        .filter_map(|l| {
+            Some(Told {
+                no: l.no,
+                at: jiff::Timestamp::from_millisecond(l.at).unwrap_or_default(),
+                about: about(world, &l.subject),
+                line: stewards::line(&l.fact)?,
+                subject: l.subject,
+            })
+        })
+        .collect()
+}
+
+fn about(world: &World, subject: &Subject) -> String {
+    match subject {
+        Subject::Binding(id) => world.bindings.get(id).map_or_else(|| id.to_string(), |b| b.key.clone()),
+        Subject::Project(id) => world.projects.get(id).map_or_else(|| id.to_string(), |p| p.name.clone()),
+        Subject::Thread(id) => {
+            world.threads.get(id).map_or_else(|| id.to_string(), |t| format!("{} {id}", t.role.word()))
+        }
+        Subject::Claims => "bus".into(),
+        other => other.to_string(),
+    }
+}
+
+async fn explain(
+    State(web): State<Web>,
+    Extension(caller): Extension<Caller>,
+    Path(key): Path<String>,
+) -> Answer<Vec<Told>> {
+    let now = web.engine.now();
+    let binding = effort(&now.world, &caller, Some(&key)).map_err(no)?;
+    let reader = web.reader().map_err(|e| store_failed(&e))?;
+    let lines = reader.journal_of(&Subject::Binding(binding.id.clone())).map_err(|e| store_failed(&e))?;
+    Ok(Json(told(&now.world, lines)))
+}
+
+async fn brief(State(web): State<Web>, Extension(caller): Extension<Caller>, Path(key): Path<String>) -> Answer<Value> {
+    let now = web.engine.now();
+    let binding = effort(&now.world, &caller, Some(&key)).map_err(no)?;
+    let steward = binding.steward.as_ref().and_then(|s| now.world.threads.get(s));
+    let Some(steward) = steward else {
+        return Err(no(Refusal::not_met(
+            "no_steward",
+            format!("{} has no steward", binding.key),
+            "it is only a candidate yet",
+        )));
+    };
+    Ok(Json(json!({ "thread": steward.id, "brief": stewards::brief(&now.world, steward) })))
+}
+
+#[derive(Deserialize)]
+struct SpawnFlags {
+    key: Option<String>,
+    role: Option<Role>,
+}
+
+async fn spawn_flags(
+    State(web): State<Web>,
+    Extension(caller): Extension<Caller>,
+    Query(asked): Query<SpawnFlags>,
+) -> Answer<Value> {
+    let now = web.engine.now();
+    let binding = effort(&now.world, &caller, asked.key.as_deref()).map_err(no)?;
+    let role = asked.role.unwrap_or(Role::Worker);
+    let playbook = now.world.projects.get(&binding.project).and_then(|p| p.config.ticket_playbook());
+    let model = playbook.and_then(|p| match role {
+        Role::Worker => p.models.worker.clone(),
+        Role::Reviewer => p.models.reviewer.clone(),
+        Role::Steward | Role::ProjectSteward => None,
+    });
+    let Some(model) = model else {
+        let says = format!("no model is configured for a {}", role.word());
+        let hint = format!("add models.{} to the playbook's front matter", role.word());
+        return Err(no(Refusal::new(Exit::Configuration, "no_model", says, hint)));
+    };
+    Ok(Json(json!({ "command": stewards::spawn_command(role, &model) })))
+}
+
+#[derive(Deserialize)]
+struct OnePull {
+    pull: String,
+}
+
+async fn gate(State(web): State<Web>, Query(asked): Query<OnePull>) -> Answer<stewards::Verdict> {
+    let key = act::pull_key(&asked.pull).map_err(no)?;
+    if web.engine.now().world.binding_of_pull(&key).is_none() {
+        return Err(no(Refusal::usage("unknown_pull", format!("no effort has {key}"), "see: stewards list")));
+    }
+    let fresh = web.engine.read_pull(&key).await.map_err(|t| no(unreadable(&key.to_string(), &t)))?;
+    let now = web.engine.now();
+    let Some(binding) = now.world.binding_of_pull(&key) else {
+        return Err(no(Refusal::usage("unknown_pull", format!("no effort has {key}"), "see: stewards list")));
+    };
+    let by = binding.pull(&key).and_then(|l| l.by.clone());
+    Ok(Json(stewards::gate(&now.world, binding, &LinkedPull::read(&fresh, by))))
+}
+
+async fn claims(State(web): State<Web>) -> Json<Value> {
+    let now = web.engine.now();
+    let all: Vec<Value> = now
+        .world
+        .claims
+        .held
+        .values()
+        .map(|c| json!({ "key": c.key, "spelled": c.spelled, "holder": c.holder, "reason": c.reason, "expires": c.expires.wall, "epoch": c.epoch }))
+        .collect();
+    Json(Value::Array(all))
+}
+
+#[derive(Deserialize)]
+struct BusLog {
+    kind: Option<String>,
+    from: Option<String>,
+    to: Option<String>,
+    limit: Option<u32>,
+}
+
+async fn bus(State(web): State<Web>, Query(q): Query<BusLog>) -> Answer<Vec<stewards_core::bus::BusMessage>> {
+    let reader = web.reader().map_err(|e| store_failed(&e))?;
+    let limit = q.limit.unwrap_or(50).min(10_000);
+    let found = reader.bus_log(q.kind.as_deref(), q.from.as_deref(), q.to.as_deref(), limit);
+    Ok(Json(found.map_err(|e| store_failed(&e))?))
+}
+
+#[derive(Deserialize)]
+struct After {
+    #[serde(default)]
+    after: u64,
+    /// Waits so long for something new, at most 30 s.
+    #[serde(default)]
+    wait_ms: u64,
+    limit: Option<u32>,
+}
+
+async fn journal(State(web): State<Web>, Query(q): Query<After>) -> Answer<Value> {
+    if q.wait_ms > 0 && web.engine.now().no <= q.after {
+        let mut watch = web.engine.watch();
+        let patience = Duration::from_millis(q.wait_ms.min(30_000));
+        let _ = tokio::time::timeout(patience, watch.wait_for(|p| p.no > q.after)).await;
+    }
+    let reader = web.reader().map_err(|e| store_failed(&e))?;
+    let lines = reader.journal(q.after, q.limit.unwrap_or(500).min(5_000)).map_err(|e| store_failed(&e))?;
+    let last = lines.last().map_or(q.after, |l| l.no);
+    Ok(Json(json!({ "last": last, "lines": told(&web.engine.now().world, lines) })))
+}
+
+/// Turns, wakes and quiet rings since the beginning, counted from the journal.
+async fn summary(State(web): State<Web>) -> Answer<Value> {
+    let reader = web.reader().map_err(|e| store_failed(&e))?;
+    let mut counts = stewards::Counts::default();
+    let mut after = 0;
+    loop {
+        let lines = reader.journal(after, 5_000).map_err(|e| store_failed(&e))?;
+        let Some(last) = lines.last() else { break };
+        after = last.no;
+        for line in &lines {
+            counts.add(&line.subject, &line.fact);
+        }
+    }
+    Ok(Json(counts.summary(&web.engine.now().world)))
+}
+
+async fn build(State(web): State<Web>) -> Json<crate::Build> {
+    Json(web.build.clone())
+}
+
+async fn link(State(web): State<Web>, Extension(caller): Extension<Caller>) -> Answer<Value> {
+    match caller {
+        Caller::Person => Ok(Json(json!({ "code": web.sessions.link() }))),
+        Caller::Thread(id) => Err(no(Refusal::not_met(
+            "person_only",
+            format!("only the owner opens the page, not {id}"),
+            "use the command line",
+        ))),
+    }
+}
+
+async fn act(
+    State(web): State<Web>,
+    Extension(caller): Extension<Caller>,
+    body: Result<Json<Ask>, axum::extract::rejection::JsonRejection>,
+) -> Response {
+    let ask = match body {
+        Ok(Json(ask)) => ask,
+        Err(e) => {
+            let says = stewards_core::text::one_line(&e.body_text());
+            return refused(&Refusal::usage(
+                "bad_request",
+                format!("this is not understood: {says}"),
+                "see: stewards help",
+            ));
+        }
+    };
+    match act::act(&web, caller, ask).await {
+        Ok(reply) => Json(reply).into_response(),
+        Err(refusal) => refused(&refusal),
+    }
+}
