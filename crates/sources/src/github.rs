@@ -28,6 +28,10 @@ impl GitHub {
         GitHub { rest: Rest::new(api, token), me: OnceCell::new() }
     }
 
+    pub(crate) fn rest(&self) -> &Rest {
+        &self.rest
+    }
+
     async fn who(&self) -> Result<&Author, Trouble> {
         self.me
             .get_or_try_init(|| async {

@@ -1,1 +1,31 @@
-fn main() {}
+//! The one binary: daemon, command line, demo, and, under other names or hidden
+//! verbs, the `gh` of a thread, the twin and the scripted agent.
+
+mod cli;
+mod client;
+mod commands;
+mod demo;
+mod files;
+mod gh;
+mod out;
+mod serve;
+mod settings;
+mod twin;
+
+use clap::Parser;
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let called_as = std::env::args_os().next().map(std::path::PathBuf::from);
+    let name = called_as.as_deref().and_then(|p| p.file_name()).and_then(|n| n.to_str()).unwrap_or("stewards");
+    if name == "gh" {
+        return out::finish(gh::run(std::env::args().skip(1).collect()));
+    }
+    let mut args: Vec<std::ffi::OsString> = std::env::args_os().collect();
+    // Under the name `bb`, `bb stewards X` is `stewards X`.
+    if name == "bb" && args.get(1).is_some_and(|a| a == "stewards") {
+        args.remove(1);
+    }
+    let cli = cli::Cli::parse_from(args);
+    out::finish(commands::run(cli))
+}

@@ -78,6 +78,7 @@ pub fn decide(view: &View<'_>, event: &Event, now: &Moment) -> Result<Outcome, R
         }
         Event::Stopped { caller, thread } => stop_asked(out, caller, thread)?,
         Event::PullOpened { caller, pull, branch } => stewards::pull_opened(out, caller, pull, branch)?,
+        Event::Wrote { caller, pull, what } => stewards::wrote(out, caller, pull, what),
         Event::BusSent { caller, draft } => {
             let home = home(out, caller, draft.to.first());
             bus::send(out, caller, &home, draft)?;

@@ -107,6 +107,12 @@ pub enum Event {
         pull: PullKey,
         branch: String,
     },
+    /// Our `gh` wrote something else on a pull for this thread.
+    Wrote {
+        caller: Caller,
+        pull: PullKey,
+        what: String,
+    },
     BusSent {
         caller: Caller,
         draft: Draft,
@@ -158,6 +164,7 @@ impl Event {
             | Event::Told { caller, .. }
             | Event::Stopped { caller, .. }
             | Event::PullOpened { caller, .. }
+            | Event::Wrote { caller, .. }
             | Event::BusSent { caller, .. }
             | Event::Claimed { caller, .. }
             | Event::Released { caller, .. }

@@ -196,6 +196,11 @@ pub enum Fact {
     },
     Unarchived,
     MarkedRead,
+    /// It wrote on a pull, through our `gh`.
+    Wrote {
+        pull: PullKey,
+        what: String,
+    },
     /// A person had it try again after failures.
     Retried,
     /// Its live turn has reported.

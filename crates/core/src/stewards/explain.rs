@@ -88,6 +88,7 @@ pub fn line(fact: &Fact) -> Option<String> {
         Fact::Stopped => "stopped".into(),
         Fact::Archived { .. } => "archived".into(),
         Fact::Unarchived => "brought back from the archive".into(),
+        Fact::Wrote { pull, what } => format!("{what} on {pull}"),
         Fact::Retried => "tries again".into(),
         Fact::MarkedRead | Fact::ReportTaken => return None,
         Fact::BusSent { message } => {

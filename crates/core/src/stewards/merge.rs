@@ -258,6 +258,18 @@ pub fn need_done(out: &mut Outcome, caller: &Caller, id: &NeedId) -> Result<(), 
     Ok(())
 }
 
+/// Our `gh` wrote on a pull for a thread: on record, and looked at.
+pub fn wrote(out: &mut Outcome, caller: &Caller, pull: &PullKey, what: &str) {
+    let Caller::Thread(thread) = caller else { return };
+    let binding = out.world.threads.get(thread).and_then(|t| t.binding.clone());
+    if out.world.threads.contains(thread) {
+        out.thread(thread, Fact::Wrote { pull: pull.clone(), what: one_line(what) });
+    }
+    if let Some(binding) = binding {
+        ring(out, &binding, "written here");
+    }
+}
+
 /// Our `gh` opened a pull for a thread: the link is known before any ring.
 pub fn pull_opened(out: &mut Outcome, caller: &Caller, pull: &PullKey, branch: &str) -> Result<(), Refusal> {
     let Caller::Thread(thread) = caller else { return Ok(()) };

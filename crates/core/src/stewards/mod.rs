@@ -24,7 +24,7 @@ pub use explain::line;
 pub use gate::{LinkedPull, Verdict, gate};
 pub use looks::{look_due, look_failed, looked};
 pub use marks::{Marker, is_signed, parse_marker, sign};
-pub use merge::{merge_answered, merge_item_due, merge_pressed, need_done, pull_opened};
+pub use merge::{merge_answered, merge_item_due, merge_pressed, need_done, pull_opened, wrote};
 pub use report::{Actor, Report, after_report, reported};
 pub use rings::{pull_of_url, rang, ring, sweep_due, swept};
 pub use rows::{

@@ -1,0 +1,283 @@
+//! Arguments. A doc comment here is the help.
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use std::path::PathBuf;
+
+/// Stewards manages tickets and pull requests with coding agents until they are done.
+#[derive(Debug, Parser)]
+#[command(name = "stewards", version, disable_help_subcommand = true)]
+pub struct Cli {
+    /// The data directory (default: STEWARDS_DIR, else the XDG data directory)
+    #[arg(long, global = true, env = "STEWARDS_DIR", value_name = "DIR")]
+    pub dir: Option<PathBuf>,
+    /// Print JSON
+    #[arg(long, global = true)]
+    pub json: bool,
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Run the whole story once, with a pretend Linear and GitHub and a scripted agent
+    Demo(Demo),
+    /// Run the daemon in the foreground
+    Serve {
+        /// End when standard input closes
+        #[arg(long, hide = true)]
+        tied: bool,
+    },
+    /// Print a one-time link to the page
+    Link,
+    /// Write starting points for .bb/stewards into a repository
+    Init(Init),
+    /// Check the files below .bb/stewards of a repository
+    Check {
+        /// The repository (default: the current directory)
+        path: Option<PathBuf>,
+    },
+    /// Projects
+    Project {
+        #[command(subcommand)]
+        verb: ProjectVerb,
+    },
+    /// Turn stewarding on for a project on this server
+    Enable(OneProject),
+    /// Turn stewarding off for a project on this server
+    Disable(OneProject),
+    /// List efforts
+    List,
+    /// Show one effort
+    Show { key: String },
+    /// Say why an effort was woken or stayed quiet
+    Explain { key: String },
+    /// Print the standing instructions of an effort's steward
+    Brief { key: String },
+    /// Print the command that starts a worker or a reviewer
+    SpawnFlags {
+        /// The effort (default: this thread's)
+        key: Option<String>,
+        #[arg(long, value_enum, default_value_t = RoleArg::Worker)]
+        role: RoleArg,
+    },
+    /// Read a pull request afresh and judge its gate: exit 0 met, 1 not met, 69 unreadable
+    Gate {
+        /// owner/repo#N
+        pull: String,
+    },
+    /// Merge a pull request whose gate is met
+    Merge {
+        /// owner/repo#N
+        pull: String,
+    },
+    /// List what waits for you
+    Needs,
+    /// Say that an item is done
+    Done { id: String },
+    /// Threads
+    Thread {
+        #[command(subcommand)]
+        verb: ThreadVerb,
+    },
+    /// The bus between threads
+    Bus {
+        #[command(subcommand)]
+        verb: BusVerb,
+    },
+    /// Say what the running daemon was built from
+    Build,
+    /// The pretend Linear and GitHub
+    #[command(hide = true)]
+    Twin(Twin),
+    /// The agent of the demo and of the tests
+    #[command(hide = true)]
+    ScriptedAgent,
+}
+
+#[derive(Debug, Args)]
+pub struct Demo {
+    /// Press the Merge button too, and end when the ticket is done
+    #[arg(long)]
+    pub yes: bool,
+    /// Seconds without any news after which it is said to be stuck
+    #[arg(long, default_value_t = 120)]
+    pub patience: u64,
+}
+
+#[derive(Debug, Args)]
+pub struct Init {
+    /// The repository (default: the current directory)
+    pub path: Option<PathBuf>,
+    /// The key of the Linear team
+    #[arg(long)]
+    pub team: String,
+    /// provider/model/level of stewards
+    #[arg(long, default_value = "claude-code")]
+    pub steward: String,
+    /// provider/model/level of workers
+    #[arg(long, default_value = "claude-code")]
+    pub worker: String,
+    /// provider/model/level of reviewers
+    #[arg(long, default_value = "claude-code")]
+    pub reviewer: String,
+}
+
+#[derive(Debug, Args)]
+pub struct OneProject {
+    /// The project's name or id (default: the only one)
+    #[arg(long)]
+    pub project: Option<String>,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum ProjectVerb {
+    /// Add a project
+    Add {
+        name: String,
+        /// owner/name
+        #[arg(long)]
+        repo: String,
+        /// What git clone takes
+        #[arg(long)]
+        remote: String,
+    },
+    /// List projects
+    List,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub enum RoleArg {
+    Worker,
+    Reviewer,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub enum ModeArg {
+    Start,
+    Auto,
+    Steer,
+    SteerIfActive,
+    QueueIfActive,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum ThreadVerb {
+    /// Start a worker under a steward, or a reviewer under a worker
+    Spawn {
+        #[arg(long, value_enum)]
+        role: RoleArg,
+        #[arg(long)]
+        title: String,
+        /// A regular file with what it is to do
+        #[arg(long)]
+        prompt_file: PathBuf,
+        #[arg(long)]
+        model: Option<String>,
+        /// Whose child it is (default: this thread's)
+        #[arg(long)]
+        parent: Option<String>,
+    },
+    /// Send a thread a message
+    Tell {
+        id: String,
+        text: String,
+        #[arg(long, value_enum, default_value_t = ModeArg::Auto)]
+        mode: ModeArg,
+    },
+    /// List threads
+    List,
+    /// Show a thread with its messages and transcript
+    Show { id: String },
+    /// Stop what a thread runs
+    Stop { id: String },
+}
+
+#[derive(Debug, Subcommand)]
+pub enum BusVerb {
+    /// Hold a resource for a while: exit 75 if somebody else holds it
+    Claim {
+        resource: String,
+        #[arg(long)]
+        reason: String,
+        /// 30m or 2h, at most 4h (default 30m)
+        #[arg(long)]
+        ttl: Option<String>,
+    },
+    /// Give a resource back
+    Release {
+        resource: String,
+        /// Take it from somebody else
+        #[arg(long, requires = "reason")]
+        force: bool,
+        #[arg(long)]
+        reason: Option<String>,
+    },
+    /// List claims
+    Claims {
+        /// Only this thread's
+        #[arg(long)]
+        mine: bool,
+    },
+    /// List messages
+    Log {
+        #[arg(long)]
+        kind: Option<String>,
+        #[arg(long)]
+        from: Option<String>,
+        #[arg(long)]
+        to: Option<String>,
+        /// The newest so many
+        #[arg(short = 'n', default_value_t = 50)]
+        limit: u32,
+    },
+    /// Send a message of a kind
+    Send {
+        #[arg(long)]
+        kind: String,
+        #[command(flatten)]
+        message: Message,
+    },
+    /// Send a message: the verb is its kind
+    #[command(external_subcommand)]
+    Kind(Vec<String>),
+}
+
+#[derive(Debug, Args)]
+pub struct Message {
+    /// An addressee (can be repeated)
+    #[arg(long)]
+    pub to: Vec<String>,
+    /// A field as name=value (can be repeated)
+    #[arg(long = "field", value_name = "NAME=VALUE")]
+    pub fields: Vec<String>,
+    /// What it is about; the same as --field ref=…
+    #[arg(long = "ref")]
+    pub reference: Option<String>,
+    /// A regular file with the body
+    #[arg(long)]
+    pub body_file: Option<PathBuf>,
+    /// There is no such flag
+    #[arg(long, hide = true)]
+    pub body: Option<String>,
+}
+
+/// The arguments of a verb that is a kind.
+#[derive(Debug, Parser)]
+#[command(no_binary_name = true)]
+pub struct KindArgs {
+    #[command(flatten)]
+    pub message: Message,
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct Twin {
+    #[arg(long)]
+    pub port: u16,
+    #[arg(long)]
+    pub config: PathBuf,
+    /// End when standard input closes
+    #[arg(long)]
+    pub tied: bool,
+}

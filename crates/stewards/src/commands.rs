@@ -1,0 +1,130 @@
+//! One function a verb: the command line as the daemon's client.
+
+mod bus;
+mod lists;
+
+use crate::cli::{Cli, Command, ModeArg, ProjectVerb, RoleArg, ThreadVerb};
+use crate::client::Client;
+use crate::out::{self, Outcome};
+use crate::{demo, files, serve, settings, twin};
+use anyhow::Context;
+use std::path::Path;
+use stewards_core::ids::ThreadId;
+use stewards_core::machine::Reply;
+use stewards_core::refusal::Refusal;
+use stewards_core::threads::{Role, SendMode};
+use stewards_web::Ask;
+
+pub fn run(cli: Cli) -> Outcome {
+    let (dir, json) = (cli.dir.as_deref(), cli.json);
+    let act = |ask: Ask| said(json, Client::new(dir)?.act(&ask)?);
+    match cli.command {
+        Command::Demo(args) => demo::run(dir, &args, json),
+        Command::Serve { tied } => serve::run(&settings::dir(dir)?, tied),
+        Command::Twin(args) => twin::run(&args),
+        Command::ScriptedAgent => scripted(),
+        Command::Init(args) => files::init(&args, json),
+        Command::Check { path } => files::check(path.as_deref(), json),
+        Command::Link => link(dir, json),
+        Command::Project { verb: ProjectVerb::Add { name, repo, remote } } => {
+            act(Ask::AddProject { name, repo, remote })
+        }
+        Command::Project { verb: ProjectVerb::List } => lists::projects(dir, json),
+        Command::Enable(p) => act(Ask::Switch { project: p.project, on: true }),
+        Command::Disable(p) => act(Ask::Switch { project: p.project, on: false }),
+        Command::List => lists::efforts(dir, json),
+        Command::Show { key } => lists::show(dir, &key, json),
+        Command::Explain { key } => lists::explain(dir, &key, json),
+        Command::Brief { key } => lists::brief(dir, &key, json),
+        Command::SpawnFlags { key, role } => lists::spawn_flags(dir, key.as_deref(), role.into(), json),
+        Command::Gate { pull } => lists::gate(dir, &pull, json),
+        Command::Merge { pull } => act(Ask::Merge { pull }),
+        Command::Needs => lists::needs(dir, json),
+        Command::Done { id } => act(Ask::Done { need: id }),
+        Command::Thread { verb } => thread(dir, verb, json),
+        Command::Bus { verb } => bus::run(dir, verb, json),
+        Command::Build => lists::build(dir, json),
+    }
+}
+
+/// Prints what the daemon answered.
+fn said(json: bool, reply: Reply) -> Outcome {
+    if json {
+        return out::json(&reply);
+    }
+    reply.says.iter().for_each(|l| out::line(l));
+    Ok(0)
+}
+
+fn scripted() -> Outcome {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+    let ran = runtime.block_on(stewards_twin::scripted::run());
+    // Its standard input may still be read from; that must not hold it up.
+    runtime.shutdown_background();
+    match ran {
+        Ok(()) => Ok(0),
+        Err(e) => anyhow::bail!("the scripted agent: {e}"),
+    }
+}
+
+fn link(dir: Option<&Path>, json: bool) -> Outcome {
+    let found = settings::daemon(&settings::dir(dir)?);
+    let client = Client::new(dir)?;
+    let answer = client.post("/api/link", &serde_json::Value::Null)?;
+    let code = answer.get("code").and_then(|c| c.as_str()).context("the daemon gave no code")?;
+    let base = found.map(|d| d.url).unwrap_or_default();
+    let url = format!("{base}/enter?code={code}");
+    if json {
+        return out::json(&serde_json::json!({ "url": url }));
+    }
+    out::line(&url);
+    Ok(0)
+}
+
+impl From<RoleArg> for Role {
+    fn from(role: RoleArg) -> Role {
+        match role {
+            RoleArg::Worker => Role::Worker,
+            RoleArg::Reviewer => Role::Reviewer,
+        }
+    }
+}
+
+impl From<ModeArg> for SendMode {
+    fn from(mode: ModeArg) -> SendMode {
+        match mode {
+            ModeArg::Start => SendMode::Start,
+            ModeArg::Auto => SendMode::Auto,
+            ModeArg::Steer => SendMode::Steer,
+            ModeArg::SteerIfActive => SendMode::SteerIfActive,
+            ModeArg::QueueIfActive => SendMode::QueueIfActive,
+        }
+    }
+}
+
+/// A text that a caller's own process reads, from a regular file only.
+pub fn text_file(path: &Path) -> anyhow::Result<String> {
+    let bad = |says: String| Refusal::usage("bad_file", says, "name a regular file with text in it");
+    let meta = std::fs::metadata(path).map_err(|e| bad(format!("{} cannot be read: {e}", path.display())))?;
+    if !meta.is_file() {
+        return Err(bad(format!("{} is no regular file", path.display())).into());
+    }
+    if meta.len() > 1_000_000 {
+        return Err(bad(format!("{} is larger than a megabyte", path.display())).into());
+    }
+    Ok(std::fs::read_to_string(path).map_err(|e| bad(format!("{} cannot be read: {e}", path.display())))?)
+}
+
+fn thread(dir: Option<&Path>, verb: ThreadVerb, json: bool) -> Outcome {
+    let act = |ask: Ask| said(json, Client::new(dir)?.act(&ask)?);
+    match verb {
+        ThreadVerb::Spawn { role, title, prompt_file, model, parent } => {
+            let prompt = text_file(&prompt_file)?;
+            act(Ask::Spawn { parent: parent.map(ThreadId), role: role.into(), title, prompt, model })
+        }
+        ThreadVerb::Tell { id, text, mode } => act(Ask::Tell { to: ThreadId(id), text, mode: mode.into() }),
+        ThreadVerb::Stop { id } => act(Ask::Stop { thread: ThreadId(id) }),
+        ThreadVerb::List => lists::threads(dir, json),
+        ThreadVerb::Show { id } => lists::thread(dir, &id, json),
+    }
+}

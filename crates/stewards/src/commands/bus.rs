@@ -1,0 +1,108 @@
+//! `stewards bus`: verbs from the kind table.
+
+use super::{said, text_file};
+use crate::cli::{BusVerb, KindArgs, Message};
+use crate::client::{Client, escape};
+use crate::out::{self, Outcome};
+use clap::Parser;
+use serde_json::Value;
+use std::path::Path;
+use stewards_core::bus::{BusMessage, Draft, KINDS, kind, schema_line};
+use stewards_core::ids::ThreadId;
+use stewards_core::refusal::Refusal;
+use stewards_web::Ask;
+
+pub fn run(dir: Option<&Path>, verb: BusVerb, json: bool) -> Outcome {
+    match verb {
+        BusVerb::Claim { resource, reason, ttl } => {
+            said(json, Client::new(dir)?.act(&Ask::Claim { resource, reason, ttl })?)
+        }
+        BusVerb::Release { resource, force, reason } => {
+            let force = if force { reason } else { None };
+            said(json, Client::new(dir)?.act(&Ask::Release { resource, force })?)
+        }
+        BusVerb::Claims { mine } => claims(dir, mine, json),
+        BusVerb::Log { kind, from, to, limit } => log(dir, kind, from, to, limit, json),
+        BusVerb::Send { kind, message } => send(dir, &kind, message, json),
+        BusVerb::Kind(args) => by_kind(dir, &args, json),
+    }
+}
+
+/// `bus <kind> …`: the same as `bus send --kind <kind> …`.
+fn by_kind(dir: Option<&Path>, args: &[String], json: bool) -> Outcome {
+    let name = args.first().map_or("", String::as_str);
+    let Some(known) = kind(name) else {
+        let kinds: Vec<&str> = KINDS.iter().map(|k| k.name).collect();
+        let says = format!("`{name}` is neither a verb of the bus nor a kind of message");
+        return Err(Refusal::usage("unknown_kind", says, format!("kinds are {}", kinds.join(", "))).into());
+    };
+    let rest = &args[1..];
+    if rest.iter().any(|a| a == "--help" || a == "-h") || (name == "help" && rest.is_empty()) {
+        KINDS.iter().filter(|k| name == "help" || k.name == known.name).for_each(|k| out::line(&schema_line(k)));
+        return Ok(0);
+    }
+    let parsed = KindArgs::try_parse_from(rest).map_err(|e| {
+        Refusal::usage("bad_arguments", stewards_core::text::one_line(&e.render().to_string()), schema_line(known))
+    })?;
+    send(dir, known.name, parsed.message, json || parsed.json)
+}
+
+fn send(dir: Option<&Path>, kind: &str, message: Message, json: bool) -> Outcome {
+    if message.body.is_some() {
+        let says = "there is no --body: what is piped or quoted gets lost on the way";
+        return Err(Refusal::usage("no_body_flag", says, "write the body to a file: --body-file <path>").into());
+    }
+    let mut fields = Vec::new();
+    fields.extend(message.reference.map(|r| ("ref".to_owned(), r)));
+    for pair in &message.fields {
+        let Some((name, value)) = pair.split_once('=') else {
+            return Err(Refusal::usage("bad_field", format!("`{pair}` is no field"), "write --field name=value").into());
+        };
+        fields.push((name.to_owned(), value.to_owned()));
+    }
+    let body = message.body_file.as_deref().map(text_file).transpose()?;
+    let to = message.to.into_iter().map(ThreadId).collect();
+    said(json, Client::new(dir)?.act(&Ask::BusSend(Draft { kind: kind.to_owned(), to, fields, body }))?)
+}
+
+fn claims(dir: Option<&Path>, mine: bool, json: bool) -> Outcome {
+    let mut all: Vec<Value> = Client::new(dir)?.get("/api/claims")?;
+    if mine {
+        let me = std::env::var("STEWARDS_THREAD").unwrap_or_default();
+        all.retain(|c| c["holder"].as_str().unwrap_or_default() == me);
+    }
+    if json {
+        return out::json(&all);
+    }
+    let text = |v: &Value| v.as_str().unwrap_or("the owner").to_owned();
+    let rows: Vec<Vec<String>> = all
+        .iter()
+        .map(|c| vec![text(&c["key"]), text(&c["holder"]), text(&c["expires"]), text(&c["reason"])])
+        .collect();
+    out::table(&["resource", "holder", "until", "reason"], &rows);
+    Ok(0)
+}
+
+fn log(
+    dir: Option<&Path>,
+    kind: Option<String>,
+    from: Option<String>,
+    to: Option<String>,
+    limit: u32,
+    json: bool,
+) -> Outcome {
+    let mut path = format!("/api/bus?limit={limit}");
+    for (name, value) in [("kind", kind), ("from", from), ("to", to)] {
+        if let Some(value) = value {
+            path.push_str(&format!("&{name}={}", escape(&value)));
+        }
+    }
+    let all: Vec<BusMessage> = Client::new(dir)?.get(&path)?;
+    if json {
+        return out::json(&all);
+    }
+    for message in all {
+        out::line(&format!("to {}: {}", message.to, message.injected()));
+    }
+    Ok(0)
+}

@@ -1,0 +1,275 @@
+//! What is shown. Without a daemon the lists read the file.
+
+use crate::client::{Client, escape};
+use crate::out::{self, Outcome};
+use crate::settings;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use std::path::Path;
+use stewards_core::machine::World;
+use stewards_core::refusal::{Exit, Refusal};
+use stewards_core::stewards;
+use stewards_core::threads::Role;
+use stewards_store::Reader;
+
+/// From the daemon, or, where none runs, from the file.
+fn view<T: DeserializeOwned>(
+    dir: Option<&Path>,
+    path: &str,
+    offline: impl Fn(&World) -> Option<Value>,
+) -> anyhow::Result<T> {
+    match Client::new(dir).and_then(|c| c.get(path)) {
+        Ok(found) => Ok(found),
+        Err(error) => {
+            let refused = error.downcast_ref::<Refusal>();
+            if refused.is_none_or(|r| r.code != "no_daemon") {
+                return Err(error);
+            }
+            let file = settings::dir(dir)?.join(stewards_store::FILE);
+            let Ok(reader) = Reader::open(&file) else { return Err(error) };
+            match offline(&reader.world()?) {
+                Some(value) => Ok(serde_json::from_value(value)?),
+                None => Err(error),
+            }
+        }
+    }
+}
+
+fn value<T: serde::Serialize>(of: &T) -> Option<Value> {
+    serde_json::to_value(of).ok()
+}
+
+fn text(v: &Value) -> String {
+    match v {
+        Value::String(s) => s.clone(),
+        Value::Null => "-".into(),
+        other => other.to_string(),
+    }
+}
+
+fn rows(all: &[Value], fields: &[&str]) -> Vec<Vec<String>> {
+    all.iter().map(|v| fields.iter().map(|f| text(&v[*f])).collect()).collect()
+}
+
+pub fn efforts(dir: Option<&Path>, json: bool) -> Outcome {
+    let all: Vec<Value> = view(dir, "/api/list", |w| value(&stewards::rows(w)))?;
+    if json {
+        return out::json(&all);
+    }
+    out::table(&["effort", "", "phase", "now", "title"], &rows(&all, &["key", "glyph", "phase", "phrase", "title"]));
+    Ok(0)
+}
+
+pub fn projects(dir: Option<&Path>, json: bool) -> Outcome {
+    let all: Vec<Value> = view(dir, "/api/projects", |w| value(&stewards::project_rows(w)))?;
+    if json {
+        return out::json(&all);
+    }
+    out::table(
+        &["project", "on", "efforts", "needs", "repo"],
+        &rows(&all, &["name", "on", "efforts", "needs", "repo"]),
+    );
+    for project in &all {
+        for problem in project["problems"].as_array().into_iter().flatten() {
+            out::line(&format!("{}: {}", text(&project["name"]), text(problem)));
+        }
+    }
+    Ok(0)
+}
+
+pub fn needs(dir: Option<&Path>, json: bool) -> Outcome {
+    let all: Vec<Value> = view(dir, "/api/needs", |w| value(&stewards::needs(w)))?;
+    if json {
+        return out::json(&all);
+    }
+    for need in &all {
+        out::line(&format!("{}  {}", text(&need["id"]), text(&need["text"])));
+        match need["why_not"].as_str() {
+            Some(why) => out::line(&format!("    not now: {why}")),
+            None => out::line(&format!("    {}", text(&need["command"]))),
+        }
+    }
+    if all.is_empty() {
+        out::line("Nothing waits for you.");
+    }
+    Ok(0)
+}
+
+pub fn threads(dir: Option<&Path>, json: bool) -> Outcome {
+    let all: Vec<Value> = view(dir, "/api/threads", |w| value(&stewards::thread_rows(w)))?;
+    if json {
+        return out::json(&all);
+    }
+    out::table(
+        &["thread", "role", "status", "turns", "effort", "title"],
+        &rows(&all, &["id", "role", "status", "turns", "key", "title"]),
+    );
+    Ok(0)
+}
+
+pub fn show(dir: Option<&Path>, key: &str, json: bool) -> Outcome {
+    let offline = |w: &World| w.binding_by_key(key).and_then(|b| value(&stewards::detail(w, b)));
+    let effort: Value = view(dir, &format!("/api/show/{}", escape(key)), offline)?;
+    if json {
+        return out::json(&effort);
+    }
+    out::line(&format!("{} {}", text(&effort["key"]), text(&effort["title"])));
+    out::line(&format!("{} in {}: {}", text(&effort["kind"]), text(&effort["phase"]), text(&effort["phrase"])));
+    if let Some(report) = effort["report"].as_object() {
+        out::line(&format!("report: {}", text(&report["summary"])));
+        out::line(&format!("next ({}): {}", text(&report["actor"]), text(&report["nextAction"])));
+    }
+    let items = |name: &str| effort[name].as_array().cloned().unwrap_or_default();
+    for item in items("ready") {
+        let mark = if item["met"] == true { "met" } else { "open" };
+        out::line(&format!("ready {}. [{mark}] {}", text(&item["number"]), text(&item["text"])));
+    }
+    for pull in items("pulls") {
+        let unmet: Vec<String> = pull["gate"]["unmet"].as_array().into_iter().flatten().map(text).collect();
+        let gate = if unmet.is_empty() { "gate met".into() } else { unmet.join("; ") };
+        out::line(&format!(
+            "pull {}: {gate}",
+            text(&pull["gate"]["pull"]["repo"]) + "#" + &text(&pull["gate"]["pull"]["number"])
+        ));
+    }
+    for thread in items("threads") {
+        out::line(&format!(
+            "{} {} {} ({} turns)",
+            text(&thread["role"]),
+            text(&thread["id"]),
+            text(&thread["status"]),
+            text(&thread["turns"])
+        ));
+    }
+    for note in items("notes_pending") {
+        out::line(&format!("note: {}", text(&note)));
+    }
+    for need in items("needs") {
+        out::line(&format!("needs you: {} ({})", text(&need["text"]), text(&need["command"])));
+    }
+    Ok(0)
+}
+
+pub fn explain(dir: Option<&Path>, key: &str, json: bool) -> Outcome {
+    let found: anyhow::Result<Vec<Value>> =
+        Client::new(dir).and_then(|c| c.get(&format!("/api/explain/{}", escape(key))));
+    let lines = match found {
+        Ok(lines) => lines,
+        Err(error) if error.downcast_ref::<Refusal>().is_some_and(|r| r.code == "no_daemon") => {
+            let file = settings::dir(dir)?.join(stewards_store::FILE);
+            let Ok(reader) = Reader::open(&file) else { return Err(error) };
+            let world = reader.world()?;
+            let Some(binding) = world.binding_by_key(key) else { return Err(error) };
+            let told = reader.journal_of(&stewards_core::machine::Subject::Binding(binding.id.clone()))?;
+            let line = |l: stewards_store::JournalLine| {
+                let at = jiff::Timestamp::from_millisecond(l.at).unwrap_or_default();
+                Some(
+                    serde_json::json!({ "no": l.no, "at": at, "about": binding.key, "line": stewards::line(&l.fact)? }),
+                )
+            };
+            told.into_iter().filter_map(line).collect()
+        }
+        Err(error) => return Err(error),
+    };
+    if json {
+        return out::json(&lines);
+    }
+    for line in &lines {
+        let at: Option<jiff::Timestamp> = line["at"].as_str().and_then(|t| t.parse().ok());
+        let at = at.map(|t| t.strftime("%F %T").to_string()).unwrap_or_default();
+        out::line(&format!("{at}  {}", text(&line["line"])));
+    }
+    Ok(0)
+}
+
+pub fn brief(dir: Option<&Path>, key: &str, json: bool) -> Outcome {
+    let found: Value = Client::new(dir)?.get(&format!("/api/brief/{}", escape(key)))?;
+    if json {
+        return out::json(&found);
+    }
+    out::line(text(&found["brief"]).trim_end());
+    Ok(0)
+}
+
+pub fn spawn_flags(dir: Option<&Path>, key: Option<&str>, role: Role, json: bool) -> Outcome {
+    let mut path = format!("/api/spawn-flags?role={}", role.word());
+    if let Some(key) = key {
+        path.push_str(&format!("&key={}", escape(key)));
+    }
+    let found: Value = Client::new(dir)?.get(&path)?;
+    if json {
+        return out::json(&found);
+    }
+    out::line(&text(&found["command"]));
+    Ok(0)
+}
+
+/// Exits 0 when the gate is met and 1 when it is not.
+pub fn gate(dir: Option<&Path>, pull: &str, json: bool) -> Outcome {
+    let verdict: Value = Client::new(dir)?.get(&format!("/api/gate?pull={}", escape(pull)))?;
+    let met = verdict["met"] == true;
+    if json {
+        out::json(&verdict)?;
+    } else {
+        out::line(&format!("gate met: {}", if met { "yes" } else { "no" }));
+        for why in verdict["unmet"].as_array().into_iter().flatten() {
+            out::line(&format!("  {}", text(why)));
+        }
+        out::line(&format!(
+            "lane {}, checks {}, approval: {}",
+            text(&verdict["lane"]),
+            text(&verdict["checks"]),
+            text(&verdict["approval"])
+        ));
+    }
+    Ok(if met { 0 } else { Exit::NotMet.code() })
+}
+
+pub fn thread(dir: Option<&Path>, id: &str, json: bool) -> Outcome {
+    let found: Value = Client::new(dir)?.get(&format!("/api/threads/{}", escape(id)))?;
+    if json {
+        return out::json(&found);
+    }
+    let thread = &found["thread"];
+    out::line(&format!(
+        "{} {}: {} ({})",
+        text(&thread["role"]),
+        text(&thread["id"]),
+        text(&thread["title"]),
+        text(&thread["status"])
+    ));
+    for message in found["messages"].as_array().into_iter().flatten() {
+        out::line(&format!(
+            "message {} ({}): {}",
+            text(&message["id"]),
+            text(&message["state"]),
+            stewards_core::text::cut(&stewards_core::text::one_line(&text(&message["text"])), 120)
+        ));
+    }
+    for line in found["transcript"].as_array().into_iter().flatten() {
+        out::line(&text(&line["body"]));
+    }
+    Ok(0)
+}
+
+/// What the daemon was built from, and whether this client is another build.
+pub fn build(dir: Option<&Path>, json: bool) -> Outcome {
+    let mut found: Value = Client::new(dir)?.get("/api/build")?;
+    let same = found["commit"] == crate::serve::COMMIT;
+    found["client"] = crate::serve::COMMIT.into();
+    found["same"] = same.into();
+    if json {
+        return out::json(&found);
+    }
+    out::line(&format!(
+        "daemon {} ({}), pid {}, up since {}",
+        text(&found["commit"]),
+        text(&found["version"]),
+        text(&found["pid"]),
+        text(&found["started"])
+    ));
+    if !same {
+        out::line(&format!("this client is another build: {}", crate::serve::COMMIT));
+    }
+    Ok(0)
+}

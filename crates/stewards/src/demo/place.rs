@@ -1,0 +1,158 @@
+//! The demo's directory: what was chosen once and is kept there.
+
+use super::refused;
+use crate::settings::{self, Secrets, Settings};
+use crate::twin::TwinFile;
+use anyhow::Context;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+use stewards_store::{DirLock, LockError};
+
+/// Chosen once.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+struct Chosen {
+    twin_port: u16,
+    daemon_port: u16,
+    linear_token: String,
+    github_token: String,
+}
+
+/// A directory with `home` (the daemon's), `twin` and two logs.
+pub struct Place {
+    pub dir: PathBuf,
+    chosen: Chosen,
+    _lock: DirLock,
+}
+
+impl Place {
+    /// Takes the directory, or a fresh temporary one, and makes in it what the
+    /// two processes are started with.
+    pub fn take(dir: Option<&Path>) -> anyhow::Result<Place> {
+        let dir = match dir {
+            Some(dir) => std::path::absolute(dir)?,
+            None => std::env::temp_dir().join(format!("stewards-demo-{}", &stewards_engine::secret()[..8])),
+        };
+        if dir.is_dir() && !dir.join("demo.json").exists() && std::fs::read_dir(&dir)?.next().is_some() {
+            let says = format!("{} is not empty and no demo's directory", dir.display());
+            return Err(refused("not_a_demo", says, "name an empty or a new one with --dir"));
+        }
+        let lock = DirLock::take(&dir, &format!("the demo with pid {}", std::process::id())).map_err(|e| match e {
+            LockError::Held(owner) => {
+                refused("held", format!("{} is in use by {owner}", dir.display()), "one demo a directory")
+            }
+            LockError::Io(e) => anyhow::Error::from(e).context(dir.display().to_string()),
+        })?;
+        let file = dir.join("demo.json");
+        let mut chosen: Chosen = settings::read(&file)?;
+        if chosen.twin_port == 0 {
+            // Both are held while both are chosen, so that they differ.
+            let (one, two) = (free_port()?, free_port()?);
+            chosen = Chosen {
+                twin_port: one.local_addr()?.port(),
+                daemon_port: two.local_addr()?.port(),
+                linear_token: stewards_engine::secret(),
+                github_token: stewards_engine::secret(),
+            };
+            settings::write_private(&file, &chosen)?;
+        }
+        let place = Place { dir, chosen, _lock: lock };
+        place.prepare()?;
+        Ok(place)
+    }
+
+    fn prepare(&self) -> anyhow::Result<()> {
+        let home = self.home();
+        std::fs::create_dir_all(&home)?;
+        std::fs::create_dir_all(self.dir.join("twin"))?;
+        let mut secrets: Secrets = settings::read(&home.join("secrets.json"))?;
+        if secrets.linear_webhook.is_empty() {
+            secrets = Secrets {
+                linear_token: self.chosen.linear_token.clone(),
+                github_token: self.chosen.github_token.clone(),
+                linear_webhook: stewards_engine::secret(),
+                github_webhook: stewards_engine::secret(),
+                page_key: stewards_engine::secret(),
+            };
+            settings::write_private(&home.join("secrets.json"), &secrets)?;
+        }
+        let settings = Settings {
+            port: self.chosen.daemon_port,
+            linear_url: format!("{}/linear/graphql", self.twin()),
+            github_api: format!("{}/github", self.twin()),
+            debounce_ms: 2_000,
+            sweep_ms: 10_000,
+            ..Settings::default()
+        };
+        settings::write_private(&home.join("settings.json"), &settings)?;
+        let hooks = format!("http://127.0.0.1:{}/hooks", self.chosen.daemon_port);
+        let twin = TwinFile {
+            dir: self.dir.join("twin"),
+            linear_url: format!("{hooks}/linear"),
+            linear_secret: secrets.linear_webhook,
+            github_url: format!("{hooks}/github"),
+            github_secret: secrets.github_webhook,
+            linear_token: secrets.linear_token,
+            github_token: secrets.github_token,
+            ci_delay_ms: 1_500,
+        };
+        settings::write_private(&self.twin_file(), &twin)
+    }
+
+    pub fn home(&self) -> PathBuf {
+        self.dir.join("home")
+    }
+
+    pub fn twin_file(&self) -> PathBuf {
+        self.dir.join("twin.json")
+    }
+
+    pub fn twin_port(&self) -> u16 {
+        self.chosen.twin_port
+    }
+
+    /// The twin's address.
+    pub fn twin(&self) -> String {
+        format!("http://127.0.0.1:{}", self.chosen.twin_port)
+    }
+
+    pub fn github_token(&self) -> &str {
+        &self.chosen.github_token
+    }
+
+    pub fn remote(&self) -> String {
+        format!("{}/git/{}.git", self.twin(), super::world::REPO)
+    }
+
+    /// Where the daemon listens for commands, once it runs.
+    pub fn socket(&self) -> anyhow::Result<PathBuf> {
+        Ok(settings::daemon(&self.home()).context("the daemon is not up yet")?.socket)
+    }
+
+    pub fn url(&self) -> anyhow::Result<String> {
+        Ok(settings::daemon(&self.home()).context("the daemon is not up yet")?.url)
+    }
+
+    /// The summary of a run that came to its end here.
+    pub fn finished(&self) -> anyhow::Result<Option<Value>> {
+        let summary: Value = settings::read(&self.dir.join("summary.json"))?;
+        Ok(Some(summary).filter(|s| !s.is_null()))
+    }
+
+    pub fn finish(&self, summary: &Value) -> anyhow::Result<()> {
+        settings::write_private(&self.dir.join("summary.json"), summary)
+    }
+
+    /// Seconds that earlier runs on this directory took.
+    pub fn spent(&self) -> anyhow::Result<f64> {
+        settings::read(&self.dir.join("seconds.json"))
+    }
+
+    pub fn spend(&self, seconds: f64) -> anyhow::Result<()> {
+        settings::write_private(&self.dir.join("seconds.json"), &seconds)
+    }
+}
+
+fn free_port() -> anyhow::Result<std::net::TcpListener> {
+    std::net::TcpListener::bind(("127.0.0.1", 0)).context("no port on loopback is free")
+}

@@ -1,0 +1,66 @@
+//! What a command says and exits with.
+
+use std::fmt::Write as _;
+use std::process::ExitCode;
+use stewards_core::refusal::{Exit, Refusal};
+
+/// A command's end: an exit code, or an error with its sentence and hint.
+pub type Outcome = Result<u8, anyhow::Error>;
+
+/// Says what went wrong, if anything, and gives the exit code.
+pub fn finish(outcome: Outcome) -> ExitCode {
+    match outcome {
+        Ok(code) => ExitCode::from(code),
+        Err(error) => match error.downcast_ref::<Refusal>() {
+            Some(refusal) => {
+                eprintln!("Error: {}\nHint: {}", refusal.says, refusal.hint);
+                ExitCode::from(refusal.exit.code())
+            }
+            None => {
+                eprintln!("Error: {error:#}");
+                ExitCode::from(1)
+            }
+        },
+    }
+}
+
+/// Something that is needed cannot be reached.
+pub fn unreachable(code: &str, says: impl Into<String>, hint: impl Into<String>) -> anyhow::Error {
+    Refusal::new(Exit::Unreachable, code, says, hint).into()
+}
+
+/// Writes a line to standard output; a closed pipe ends quietly.
+pub fn line(text: &str) {
+    use std::io::Write;
+    if writeln!(std::io::stdout(), "{text}").is_err() {
+        std::process::exit(0);
+    }
+}
+
+pub fn json<T: serde::Serialize>(value: &T) -> Outcome {
+    line(&serde_json::to_string_pretty(value)?);
+    Ok(0)
+}
+
+/// Rows in aligned columns; the last column is as wide as it is.
+pub fn table(head: &[&str], rows: &[Vec<String>]) {
+    let mut widths: Vec<usize> = head.iter().map(|h| h.chars().count()).collect();
+    for row in rows {
+        for (width, cell) in widths.iter_mut().zip(row) {
+            *width = (*width).max(cell.chars().count());
+        }
+    }
+    let print = |cells: &[String]| {
+        let mut text = String::new();
+        for (n, cell) in cells.iter().enumerate() {
+            let last = n + 1 == cells.len();
+            let pad = if last { 0 } else { widths[n].saturating_sub(cell.chars().count()) + 2 };
+            let _ = write!(text, "{cell}{}", " ".repeat(pad));
+        }
+        line(text.trim_end());
+    };
+    print(&head.iter().map(|h| (*h).to_owned()).collect::<Vec<_>>());
+    for row in rows {
+        print(row);
+    }
+}

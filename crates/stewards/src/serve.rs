@@ -1,0 +1,263 @@
+//! The daemon: introduces the adapters to the engine and serves.
+
+use crate::out::{Outcome, unreachable};
+use crate::settings::{self, DaemonFile, Secrets, Settings};
+use anyhow::Context;
+use std::collections::BTreeMap;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+use stewards_agents::{AcpAgents, GitRepos, MARK, McpEndpoint, Provider, Setup, THREAD};
+use stewards_core::ids::ThreadId;
+use stewards_core::refusal::{Exit, Refusal};
+use stewards_engine::{Engine, Passes, Ports};
+use stewards_sources::{GitHub, GitHubBell, Linear, LinearBell};
+use stewards_store::{DirLock, LockError, Store};
+use stewards_web::{Build, Sessions, Web};
+use tokio::net::{TcpListener, UnixListener};
+use tokio_util::sync::CancellationToken;
+
+/// A turn in which an agent shows no sign of life for so long has failed.
+const SILENCE: Duration = Duration::from_secs(15 * 60);
+
+/// The commit that this binary was built from.
+pub const COMMIT: &str = env!("STEWARDS_COMMIT");
+
+pub fn run(dir: &Path, tied: bool) -> Outcome {
+    let filter =
+        tracing_subscriber::EnvFilter::try_from_env("STEWARDS_LOG").unwrap_or_else(|_| "info,rmcp=warn".into());
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
+    let lock = DirLock::take(dir, &format!("the daemon with pid {}", std::process::id())).map_err(|e| match e {
+        LockError::Held(owner) => anyhow::Error::from(Refusal::new(
+            Exit::Busy,
+            "held",
+            format!("{} is in use by {owner}", dir.display()),
+            "one daemon a directory: stop that one, or use another --dir",
+        )),
+        LockError::Io(e) => anyhow::Error::from(e).context(dir.display().to_string()),
+    })?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let outcome = runtime.block_on(daemon(dir, tied));
+    // Whatever still waits on the outside is taken up by the next run.
+    runtime.shutdown_timeout(Duration::from_secs(1));
+    drop(lock);
+    outcome
+}
+
+/// Ctrl-C or a polite kill.
+pub async fn signalled() {
+    use tokio::signal::unix::{SignalKind, signal};
+    let (Ok(mut term), Ok(mut int)) = (signal(SignalKind::terminate()), signal(SignalKind::interrupt())) else {
+        return std::future::pending().await;
+    };
+    tokio::select! {
+        _ = term.recv() => {}
+        _ = int.recv() => {}
+    }
+}
+
+/// Whoever started us is gone: its end of the pipe closed.
+pub async fn stdin_closed() {
+    use tokio::io::AsyncReadExt;
+    let mut stdin = tokio::io::stdin();
+    let mut buffer = [0_u8; 64];
+    while let Ok(n) = stdin.read(&mut buffer).await {
+        if n == 0 {
+            return;
+        }
+    }
+}
+
+/// The port of the page: set, or chosen once and kept.
+async fn listen(dir: &Path, set: u16) -> anyhow::Result<TcpListener> {
+    let kept = dir.join("port");
+    let port = match set {
+        0 => std::fs::read_to_string(&kept).ok().and_then(|t| t.trim().parse().ok()).unwrap_or(0),
+        set => set,
+    };
+    let listener = TcpListener::bind(("127.0.0.1", port)).await.map_err(|e| {
+        let hint =
+            "another program has it: set `port` in settings.json, or remove the file `port` to have one chosen anew";
+        unreachable("port", format!("port {port} on 127.0.0.1 cannot be taken: {e}"), hint)
+    })?;
+    std::fs::write(&kept, listener.local_addr()?.port().to_string())?;
+    Ok(listener)
+}
+
+/// A socket's path may have about a hundred bytes; a deeper directory gets its
+/// socket in the temporary directory.
+fn socket_path(dir: &Path) -> PathBuf {
+    let near = dir.join("stewards.sock");
+    if near.as_os_str().len() <= 100 {
+        return near;
+    }
+    let name = &stewards_core::text::hash(&dir.to_string_lossy())[..16];
+    std::env::temp_dir().join(format!("stewards-{name}.sock"))
+}
+
+/// `bin` of the directory stands first in a thread's PATH.
+fn link_commands(dir: &Path) -> anyhow::Result<PathBuf> {
+    let bin = dir.join("bin");
+    std::fs::create_dir_all(&bin)?;
+    let ours = std::env::current_exe()?;
+    for name in ["stewards", "bb", "gh"] {
+        let fresh = bin.join(format!(".{name}.new"));
+        let _ = std::fs::remove_file(&fresh);
+        std::os::unix::fs::symlink(&ours, &fresh)?;
+        std::fs::rename(&fresh, bin.join(name))?;
+    }
+    Ok(bin)
+}
+
+/// Git asks our `gh` for the password, and only where it needs one.
+fn git_credentials(token: &str, gh: &Path) -> BTreeMap<String, String> {
+    let helper = format!("!{} auth git-credential", stewards_core::text::shell(&gh.to_string_lossy()));
+    BTreeMap::from([
+        ("GIT_CONFIG_COUNT".into(), "2".into()),
+        ("GIT_CONFIG_KEY_0".into(), "credential.helper".into()),
+        // An empty one first: helpers of the system are not asked as well.
+        ("GIT_CONFIG_VALUE_0".into(), String::new()),
+        ("GIT_CONFIG_KEY_1".into(), "credential.helper".into()),
+        ("GIT_CONFIG_VALUE_1".into(), helper),
+        ("GH_TOKEN".into(), token.to_owned()),
+    ])
+}
+
+fn providers(settings: &Settings) -> anyhow::Result<BTreeMap<String, Provider>> {
+    let mut all: BTreeMap<String, Provider> = BTreeMap::new();
+    let scripted =
+        Provider { command: std::env::current_exe()?, args: vec!["scripted-agent".into()], env: BTreeMap::new() };
+    all.insert("scripted".into(), scripted);
+    for (name, p) in &settings.providers {
+        let provider = Provider { command: p.command.clone().into(), args: p.args.clone(), env: p.env.clone() };
+        all.insert(name.clone(), provider);
+    }
+    Ok(all)
+}
+
+/// The thread whose agent a process belongs to: by the markers in its own
+/// environment or in that of a process it descends from.
+fn descent(mark: String) -> stewards_web::Descent {
+    Arc::new(move |pid| {
+        let of = |pid: i32| {
+            let environ = std::fs::read(format!("/proc/{pid}/environ")).ok()?;
+            let value = |name: &str| {
+                let prefix = format!("{name}=");
+                environ
+                    .split(|b| *b == 0)
+                    .find_map(|v| v.strip_prefix(prefix.as_bytes()).map(|v| String::from_utf8_lossy(v).into_owned()))
+            };
+            (value(MARK)? == mark).then(|| value(THREAD)).flatten()
+        };
+        let parent = |pid: i32| -> Option<i32> {
+            let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+            stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok().filter(|p| *p > 1)
+        };
+        let mut at = Some(pid);
+        for _ in 0..64 {
+            if let Some(thread) = of(at?) {
+                return Some(ThreadId(thread));
+            }
+            at = parent(at?);
+        }
+        None
+    })
+}
+
+async fn daemon(dir: &Path, tied: bool) -> Outcome {
+    let settings: Settings = settings::read(&dir.join("settings.json"))?;
+    let mut secrets: Secrets = settings::read(&dir.join("secrets.json"))?;
+    if secrets.page_key.is_empty() {
+        secrets.page_key = stewards_engine::secret();
+        settings::write_private(&dir.join("secrets.json"), &secrets)?;
+    }
+    let tcp = listen(dir, settings.port).await?;
+    let url = format!("http://127.0.0.1:{}", tcp.local_addr()?.port());
+    let socket = socket_path(dir);
+    let bin = link_commands(dir)?;
+    let mark = dir.to_string_lossy().into_owned();
+    let file = dir.join(stewards_store::FILE);
+    let store = Store::open(&file).context("the database could not be opened")?;
+
+    let passes = Arc::new(Passes::default());
+    let credentials = git_credentials(&secrets.github_token, &bin.join("gh"));
+    let setup = Setup {
+        providers: providers(&settings)?,
+        mark: mark.clone(),
+        mcp: {
+            let (passes, url) = (passes.clone(), format!("{url}/mcp"));
+            Arc::new(move |thread| McpEndpoint { url: url.clone(), token: passes.of(thread) })
+        },
+        thread_env: {
+            let (passes, credentials, socket) = (passes.clone(), credentials.clone(), socket.clone());
+            let api = settings.github_api.clone();
+            let path = format!("{}:{}", bin.display(), std::env::var("PATH").unwrap_or_default());
+            Arc::new(move |thread| {
+                let mut env = credentials.clone();
+                env.insert("PATH".into(), path.clone());
+                env.insert("STEWARDS_SOCKET".into(), socket.to_string_lossy().into_owned());
+                env.insert("STEWARDS_TOKEN".into(), passes.of(thread));
+                env.insert("STEWARDS_GITHUB_API".into(), api.clone());
+                env
+            })
+        },
+        silence: SILENCE,
+    };
+    let agents = Arc::new(AcpAgents::new(setup));
+    let ports = Ports {
+        tickets: Arc::new(Linear::new(settings.linear_url.clone(), secrets.linear_token.clone())),
+        pulls: Arc::new(GitHub::new(settings.github_api.clone(), secrets.github_token.clone())),
+        agents: agents.clone(),
+        repo: Arc::new(GitRepos::new(dir.to_owned(), credentials)),
+    };
+    let pace = stewards_core::machine::Settings { debounce: settings.debounce_ms, sweep: settings.sweep_ms };
+    let engine = Engine::start(store, pace, ports).await.context("the engine could not start")?;
+
+    let _ = std::fs::remove_file(&socket);
+    let line = UnixListener::bind(&socket).with_context(|| socket.display().to_string())?;
+    std::fs::set_permissions(&socket, std::fs::Permissions::from_mode(0o600))?;
+    let started = jiff::Timestamp::now();
+    let build =
+        Build { commit: COMMIT.into(), version: env!("CARGO_PKG_VERSION").into(), pid: std::process::id(), started };
+    let sessions = Arc::new(Sessions::new(secrets.page_key.clone()));
+    let web = Web {
+        engine: engine.clone(),
+        file,
+        passes,
+        sessions: sessions.clone(),
+        bells: BTreeMap::from([
+            ("linear", Arc::new(LinearBell::new(secrets.linear_webhook.clone())) as Arc<_>),
+            ("github", Arc::new(GitHubBell::new(secrets.github_webhook.clone())) as Arc<_>),
+        ]),
+        build,
+        descent: descent(mark),
+    };
+    let stop = CancellationToken::new();
+    let serving = tokio::spawn(stewards_web::serve(web, tcp, line, stop.clone()));
+    let found =
+        DaemonFile { pid: std::process::id(), started, socket: socket.clone(), url: url.clone(), build: COMMIT.into() };
+    settings::write_private(&dir.join("daemon.json"), &found)?;
+    crate::out::line(&format!(
+        "Stewards serves {}\nOpen it once with {url}/enter?code={}",
+        dir.display(),
+        sessions.link()
+    ));
+
+    let died = tokio::select! {
+        () = signalled() => None,
+        () = stdin_closed(), if tied => None,
+        said = engine.ended() => Some(said),
+    };
+    // Nothing is recorded any more: turns that are live now are taken up as cut.
+    engine.close().await;
+    stop.cancel();
+    agents.stop_all().await;
+    let _ = std::fs::remove_file(dir.join("daemon.json"));
+    let _ = std::fs::remove_file(&socket);
+    let _ = tokio::time::timeout(Duration::from_secs(1), serving).await;
+    match died {
+        None => Ok(0),
+        Some(said) => anyhow::bail!("the engine stopped, nothing half was left behind: {said}"),
+    }
+}

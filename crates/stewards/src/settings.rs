@@ -1,0 +1,115 @@
+//! The data directory and what a server may set there, resolved once.
+
+use anyhow::Context;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+/// `--dir`, else STEWARDS_DIR (clap reads it), else the XDG data directory.
+pub fn dir(given: Option<&Path>) -> anyhow::Result<PathBuf> {
+    if let Some(dir) = given {
+        return Ok(std::path::absolute(dir)?);
+    }
+    let base = match std::env::var_os("XDG_DATA_HOME").filter(|d| !d.is_empty()) {
+        Some(data) => PathBuf::from(data),
+        None => PathBuf::from(std::env::var_os("HOME").context("neither --dir, STEWARDS_DIR nor HOME is set")?)
+            .join(".local/share"),
+    };
+    Ok(base.join("stewards"))
+}
+
+/// `settings.json`: everything has a default.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Settings {
+    /// On loopback; 0 takes a free one once and keeps it.
+    pub port: u16,
+    pub linear_url: String,
+    pub github_api: String,
+    /// Milliseconds from an entity's first ring to its look.
+    pub debounce_ms: i64,
+    /// Milliseconds between two sweeps.
+    pub sweep_ms: i64,
+    /// Agents by the provider part of a model's name.
+    pub providers: BTreeMap<String, Provider>,
+}
+
+/// How an agent that speaks the Agent Client Protocol is started.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Provider {
+    pub command: String,
+    #[serde(default)]
+    pub args: Vec<String>,
+    #[serde(default)]
+    pub env: BTreeMap<String, String>,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        let usual = stewards_core::machine::Settings::default();
+        Settings {
+            port: 0,
+            linear_url: "https://api.linear.app/graphql".into(),
+            github_api: "https://api.github.com".into(),
+            debounce_ms: usual.debounce,
+            sweep_ms: usual.sweep,
+            providers: BTreeMap::new(),
+        }
+    }
+}
+
+/// `secrets.json`, readable by its owner alone. Never in the database, a log or
+/// an agent; the GitHub token is the user's own and reaches `gh` and `git`.
+#[derive(Clone, Default, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Secrets {
+    pub linear_token: String,
+    pub github_token: String,
+    pub linear_webhook: String,
+    pub github_webhook: String,
+    /// Signs the page's session cookies.
+    pub page_key: String,
+}
+
+impl std::fmt::Debug for Secrets {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Secrets(…)")
+    }
+}
+
+/// What a command line needs to find the running daemon.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct DaemonFile {
+    pub pid: u32,
+    pub started: jiff::Timestamp,
+    pub socket: PathBuf,
+    pub url: String,
+    pub build: String,
+}
+
+/// Reads a JSON file; a missing one is the default.
+pub fn read<T: serde::de::DeserializeOwned + Default>(path: &Path) -> anyhow::Result<T> {
+    match std::fs::read_to_string(path) {
+        Ok(text) => serde_json::from_str(&text).with_context(|| format!("{} is not as it should be", path.display())),
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(T::default()),
+        Err(e) => Err(e).with_context(|| path.display().to_string()),
+    }
+}
+
+/// Replaces a file whole, readable by its owner alone.
+pub fn write_private<T: Serialize>(path: &Path, value: &T) -> anyhow::Result<()> {
+    let fresh = path.with_extension("new");
+    let mut file = std::fs::OpenOptions::new().create(true).truncate(true).write(true).mode(0o600).open(&fresh)?;
+    file.write_all(serde_json::to_string_pretty(value)?.as_bytes())?;
+    file.sync_all()?;
+    std::fs::rename(&fresh, path)?;
+    Ok(())
+}
+
+/// The daemon of a directory, as it wrote it down.
+pub fn daemon(dir: &Path) -> Option<DaemonFile> {
+    serde_json::from_str(&std::fs::read_to_string(dir.join("daemon.json")).ok()?).ok()
+}
