@@ -29,6 +29,7 @@ pub enum Ask {
     Tell { to: ThreadId, text: String, mode: SendMode },
     Stop { thread: ThreadId },
     PullOpened { pull: String, branch: String },
+    Wrote { pull: String, what: String },
     BusSend(Draft),
     Claim { resource: String, reason: String, ttl: Option<String> },
     Release { resource: String, force: Option<String> },
@@ -98,6 +99,7 @@ pub(crate) async fn act(web: &Web, caller: Caller, ask: Ask) -> Result<Reply, Re
         Ask::Tell { to, text, mode } => Event::Told { caller, to, text, mode },
         Ask::Stop { thread } => Event::Stopped { caller, thread },
         Ask::PullOpened { pull, branch } => Event::PullOpened { caller, pull: pull_key(&pull)?, branch },
+        Ask::Wrote { pull, what } => Event::Wrote { caller, pull: pull_key(&pull)?, what },
         Ask::BusSend(draft) => Event::BusSent { caller, draft },
         Ask::Claim { resource, reason, ttl } => {
             let ttl = ttl.as_deref().map_or(Ok(stewards_core::bus::DEFAULT_TTL), stewards_core::bus::parse_ttl)?;

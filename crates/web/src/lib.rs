@@ -13,10 +13,10 @@ mod session;
 pub use act::Ask;
 pub use session::Sessions;
 
-use axum::Router;
 use axum::extract::{DefaultBodyLimit, Request, State};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
+use axum::{Extension, Router};
 use http::{HeaderValue, StatusCode, header};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -65,6 +65,10 @@ impl Web {
     }
 }
 
+/// The server's end, for what would hold a connection open beyond it.
+#[derive(Clone, Debug)]
+pub(crate) struct Stopping(pub(crate) CancellationToken);
+
 /// Who a connection on the socket is, before it presents anything.
 #[derive(Clone, Debug)]
 pub(crate) struct Peer {
@@ -86,6 +90,7 @@ pub async fn serve(web: Web, tcp: TcpListener, socket: UnixListener, stop: Cance
         .nest("/api", api::router().route_layer(middleware::from_fn_with_state(web.clone(), session::guard)))
         .merge(hooks::router())
         .merge(mcp::router(&web))
+        .layer(Extension(Stopping(stop.clone())))
         .layer(DefaultBodyLimit::max(BODY))
         .layer(middleware::from_fn_with_state(port, hosts))
         .with_state(web.clone());
@@ -114,7 +119,9 @@ async fn hosts(State(port): State<u16>, request: Request, next: Next) -> Respons
     let policy = "default-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'self'";
     headers.insert(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(policy));
     headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-    headers.insert(header::REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
+    // With `no-referrer` a browser sends `Origin: null` with a form, and a press
+    // without a script could not be told from one of another site.
+    headers.insert(header::REFERRER_POLICY, HeaderValue::from_static("same-origin"));
     response
 }
 

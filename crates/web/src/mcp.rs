@@ -23,6 +23,7 @@ use stewards_core::stewards::{Actor, Report, after_report};
 #[derive(Clone)]
 struct Tools {
     web: Web,
+    #[expect(dead_code, reason = "the macro reads the router through its own function")]
     tool_router: ToolRouter<Tools>,
 }
 

@@ -3,3 +3,4 @@
 mod kills;
 mod scenarios;
 mod storms;
+mod tidy;
