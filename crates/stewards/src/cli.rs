@@ -269,6 +269,8 @@ pub struct KindArgs {
     pub message: Message,
     #[arg(long)]
     pub json: bool,
+    #[arg(long)]
+    pub dir: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]

@@ -41,10 +41,16 @@ fn by_kind(dir: Option<&Path>, args: &[String], json: bool) -> Outcome {
         KINDS.iter().filter(|k| name == "help" || k.name == known.name).for_each(|k| out::line(&schema_line(k)));
         return Ok(0);
     }
-    let parsed = KindArgs::try_parse_from(rest).map_err(|e| {
-        Refusal::usage("bad_arguments", stewards_core::text::one_line(&e.render().to_string()), schema_line(known))
-    })?;
-    send(dir, known.name, parsed.message, json || parsed.json)
+    let parsed = KindArgs::try_parse_from(rest)
+        .map_err(|e| Refusal::usage("bad_arguments", first_line(&e), schema_line(known)))?;
+    send(parsed.dir.as_deref().or(dir), known.name, parsed.message, json || parsed.json)
+}
+
+/// What clap says, without its own usage: the kind's fields are the hint.
+fn first_line(error: &clap::Error) -> String {
+    let said = error.render().to_string();
+    let first = said.lines().next().unwrap_or_default();
+    first.trim_start_matches("error: ").to_owned()
 }
 
 fn send(dir: Option<&Path>, kind: &str, message: Message, json: bool) -> Outcome {

@@ -38,8 +38,9 @@ impl Story {
             any = true;
             if !self.quiet {
                 let at: Option<jiff::Timestamp> = line["at"].as_str().and_then(|t| t.parse().ok());
-                let at =
-                    at.map(|t| t.to_zoned_datetime(jiff::tz::TimeZone::system()).strftime("%T").to_string()).unwrap_or_default();
+                let at = at
+                    .map(|t| t.to_zoned_datetime(jiff::tz::TimeZone::system()).strftime("%T").to_string())
+                    .unwrap_or_default();
                 out::line(&format!("{at}  {about}: {said}"));
             }
         }

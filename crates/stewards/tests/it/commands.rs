@@ -58,7 +58,10 @@ fn every_refusal_has_a_sentence_a_hint_and_an_exit_code() {
         let (out, error, found) = run(dir.path(), &args);
         assert_eq!((found, out.as_str()), (code, ""), "{args:?}: {error}");
         let lines: Vec<&str> = error.lines().collect();
-        assert!(lines.len() >= 2 && lines[0].starts_with("Error: ") && lines[1].starts_with("Hint: "), "{args:?}: {error}");
+        assert!(
+            lines.len() >= 2 && lines[0].starts_with("Error: ") && lines[1].starts_with("Hint: "),
+            "{args:?}: {error}"
+        );
     }
 }
 

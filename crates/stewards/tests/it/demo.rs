@@ -82,7 +82,9 @@ fn the_story_is_told_and_explained_and_the_merge_waits_for_the_person() {
     assert!(code == 0 && list.contains("DEMO-1"), "{list}");
     let (story, _, code) = demo.command(&["explain", "DEMO-1"]);
     assert_eq!(code, 0);
-    for words in ["rang: Issue create", "adopted", "woken for adopted", "ready gate met", "merged as", "ended: reached Done"] {
+    for words in
+        ["rang: Issue create", "adopted", "woken for adopted", "ready gate met", "merged as", "ended: reached Done"]
+    {
         assert!(story.contains(words), "`{words}` is not in:\n{story}");
     }
     demo.kill();

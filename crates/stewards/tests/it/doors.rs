@@ -20,7 +20,9 @@ fn unwanted_requests_are_refused_one_by_one_and_the_demo_ends_well() {
         serde_json::from_str(&std::fs::read_to_string(demo.home().join("secrets.json")).unwrap()).unwrap();
     let secret = secrets["github_webhook"].as_str().unwrap().to_owned();
     let hook = |event: &str, signature: &str, body: &[u8]| {
-        let head = format!("POST /hooks/github HTTP/1.1\r\nX-GitHub-Event: {event}\r\nX-GitHub-Delivery: d-{event}\r\nX-Hub-Signature-256: sha256={signature}\r\nContent-Type: application/json\r\n");
+        let head = format!(
+            "POST /hooks/github HTTP/1.1\r\nX-GitHub-Event: {event}\r\nX-GitHub-Delivery: d-{event}\r\nX-Hub-Signature-256: sha256={signature}\r\nContent-Type: application/json\r\n"
+        );
         demo.http(port, &head, body)
     };
     let body = br#"{"action":"opened"}"#;
@@ -58,7 +60,8 @@ fn what_descends_from_a_threads_agent_is_that_thread_whatever_it_presents() {
     let demo = Demo::start(&["--json"]);
     demo.until("the steward", |f| matches!(f, Fact::Adopted { .. }));
     let threads: serde_json::Value = serde_json::from_str(&demo.command(&["thread", "list", "--json"]).0).unwrap();
-    let steward = threads.as_array().unwrap().iter().find(|t| t["role"] == "steward").unwrap()["id"].as_str().unwrap().to_owned();
+    let steward =
+        threads.as_array().unwrap().iter().find(|t| t["role"] == "steward").unwrap()["id"].as_str().unwrap().to_owned();
     let home = demo.home();
     // Marked as a process of that thread, it comes without a token and is refused what only the owner may do.
     let output = stewards(&["disable", "--dir"])

@@ -81,7 +81,10 @@ impl Demo {
             }
             if Instant::now() > patience {
                 let _ = child.kill();
-                panic!("the demo did not end: {}", std::fs::read_to_string(self.path().join("daemon.log")).unwrap_or_default());
+                panic!(
+                    "the demo did not end: {}",
+                    std::fs::read_to_string(self.path().join("daemon.log")).unwrap_or_default()
+                );
             }
             std::thread::sleep(Duration::from_millis(20));
         };
@@ -202,7 +205,8 @@ impl Demo {
         let repo = &twin["repos"][0];
         let pulls = repo["pulls"].as_array().unwrap_or_else(|| panic!("{twin:#}"));
         assert_eq!(pulls.len(), 1, "{pulls:#?}");
-        let bodies: Vec<&str> = pulls[0]["comments"].as_array().unwrap().iter().filter_map(|c| c["body"].as_str()).collect();
+        let bodies: Vec<&str> =
+            pulls[0]["comments"].as_array().unwrap().iter().filter_map(|c| c["body"].as_str()).collect();
         let count = |word: &str| bodies.iter().filter(|b| b.contains(word)).count();
         assert_eq!((count("Merged:"), count("bb-review")), (1, 1), "{bodies:#?}");
         assert_eq!(pulls[0]["merges"], 1, "{:#}", pulls[0]);

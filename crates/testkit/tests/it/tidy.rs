@@ -77,7 +77,8 @@ const JOBS: &[(&str, &[&str])] = &[
 ];
 
 /// All that core may have.
-const CORE: &[&str] = &["jiff", "serde", "serde_json", "thiserror", "serde-saphyr", "pulldown-cmark", "sha2", "hmac", "hex"];
+const CORE: &[&str] =
+    &["jiff", "serde", "serde_json", "thiserror", "serde-saphyr", "pulldown-cmark", "sha2", "hmac", "hex"];
 
 #[test]
 fn every_room_uses_only_what_its_walls_allow() {
@@ -113,8 +114,20 @@ fn every_room_uses_only_what_its_walls_allow() {
 #[test]
 fn core_has_no_clock_no_outside_and_no_random_order() {
     const NEVER: &[&str] = &[
-        "std::fs", "std::net", "std::env", "std::process", "std::thread", "tokio", "Timestamp::now", "Instant",
-        "SystemTime", "HashMap", "HashSet", "async fn", ".await", "rand::",
+        "std::fs",
+        "std::net",
+        "std::env",
+        "std::process",
+        "std::thread",
+        "tokio",
+        "Timestamp::now",
+        "Instant",
+        "SystemTime",
+        "HashMap",
+        "HashSet",
+        "async fn",
+        ".await",
+        "rand::",
     ];
     let mut bad = Vec::new();
     for path in sources(&[".rs"]).into_iter().filter(|p| shown(p).starts_with("crates/core/src")) {
@@ -137,7 +150,10 @@ fn sql_html_processes_and_the_demos_words_stay_in_their_rooms() {
         ("html! {", &["crates/web/"]),
         ("Command::new", &["crates/agents/", "crates/twin/", "crates/stewards/", "crates/testkit/"]),
         ("acme/bakery", &["crates/stewards/src/demo/", "crates/web/src/pages/samples.rs"]),
-        ("Timestamp::now", &["crates/engine/", "crates/twin/", "crates/stewards/", "crates/sources/", "crates/web/src/hooks.rs"]),
+        (
+            "Timestamp::now",
+            &["crates/engine/", "crates/twin/", "crates/stewards/", "crates/sources/", "crates/web/src/hooks.rs"],
+        ),
     ];
     let mut bad = Vec::new();
     for path in sources(&[".rs"]) {
@@ -230,8 +246,20 @@ fn every_promise_names_a_file_and_a_test_that_are_there() {
 #[test]
 fn every_licence_that_comes_along_is_a_free_one() {
     const FREE: &[&str] = &[
-        "MIT", "Apache-2.0", "BSD-2-Clause", "BSD-3-Clause", "ISC", "Unlicense", "Zlib", "0BSD", "Unicode-3.0", "CC0-1.0",
-        "BSL-1.0", "CDLA-Permissive-2.0", "MIT-0", "OpenSSL",
+        "MIT",
+        "Apache-2.0",
+        "BSD-2-Clause",
+        "BSD-3-Clause",
+        "ISC",
+        "Unlicense",
+        "Zlib",
+        "0BSD",
+        "Unicode-3.0",
+        "CC0-1.0",
+        "BSL-1.0",
+        "CDLA-Permissive-2.0",
+        "MIT-0",
+        "OpenSSL",
     ];
     let metadata = metadata();
     let ours: BTreeSet<_> = metadata.workspace_members.iter().collect();
