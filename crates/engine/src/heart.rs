@@ -210,7 +210,6 @@ fn mark(subject: &Subject, event: &Event) -> String {
 
 /// One event: decided on a world of its own, recorded in a savepoint, and only
 /// then taken over.
-#[expect(clippy::too_many_arguments, reason = "the parts of the heart, borrowed apart from its store")]
 fn take(
     decide: &Decider,
     batch: &Batch<'_>,

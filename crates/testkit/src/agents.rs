@@ -25,6 +25,7 @@ pub(crate) fn step(sim: &mut Sim, id: &ThreadId, turn: &TurnId, n: usize) -> Nex
         return Next::Step;
     }
     match thread.role {
+        Role::Steward if sim.mute_stewards => Next::End(TurnEnd::Finished),
         Role::Steward => steward(sim, &thread, n),
         Role::Worker => worker(sim, &thread, n),
         Role::Reviewer => reviewer(sim, &thread, n),

@@ -118,10 +118,10 @@ impl Sim {
                         }
                     }
                 }
-                Fact::MessageAccepted { message } if message.cause != "resume" && !message.wake => {
-                    if !texts.insert(message.text.clone()) {
-                        bad.push(format!("{} was told twice: {}", message.id, message.text));
-                    }
+                Fact::MessageAccepted { message }
+                    if message.cause != "resume" && !message.wake && !texts.insert(message.text.clone()) =>
+                {
+                    bad.push(format!("{} was told twice: {}", message.id, message.text));
                 }
                 _ => {}
             }

@@ -97,8 +97,10 @@ pub struct Sim {
     pub weather: Weather,
     /// Milliseconds since the beginning.
     pub now: i64,
-    /// Presses Merge as soon as an item is there.
-    pub person_merges: bool,
+    /// Stewards end their turns without a report.
+    pub mute_stewards: bool,
+    /// Sees to an item soon after it is there.
+    pub person_acts: bool,
     pub crashes: u32,
     /// Steps taken, and the one after which to crash.
     pub steps: u64,
@@ -131,7 +133,8 @@ impl Sim {
             outside: Outside::new(),
             weather,
             now: 0,
-            person_merges: true,
+            mute_stewards: false,
+            person_acts: true,
             crashes: 0,
             steps: 0,
             crash_at: None,
@@ -461,20 +464,19 @@ impl Sim {
 
     fn person(&mut self) {
         self.at(20 * SECOND, Item::Person);
-        if self.heart.is_none() {
+        if self.heart.is_none() || !self.person_acts {
             return;
         }
         let open: Vec<_> = self.world().needs.values().filter(|n| n.closed.is_none()).cloned().collect();
         for need in open {
             match need.kind {
-                NeedKind::Merge { pull } if self.person_merges => {
+                NeedKind::Merge { pull } => {
                     let Some(fresh) = self.outside.pulls.get(&pull).cloned() else { continue };
                     let _ = self.tell(Event::MergePressed { caller: Caller::Person, pull, fresh: Box::new(fresh) });
                 }
                 NeedKind::Failed { .. } => {
                     let _ = self.tell(Event::NeedDone { caller: Caller::Person, need: need.id });
                 }
-                NeedKind::Merge { .. } => {}
             }
         }
     }

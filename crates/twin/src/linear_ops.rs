@@ -98,6 +98,7 @@ fn attachment_data(a: &Attachment) -> Value {
     })
 }
 
+#[expect(clippy::too_many_arguments, reason = "the parts of one webhook")]
 fn send(
     app: &App,
     tx: &mut Tx,

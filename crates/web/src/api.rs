@@ -287,7 +287,7 @@ async fn summary(State(web): State<Web>) -> Answer<Value> {
         let Some(last) = lines.last() else { break };
         after = last.no;
         for line in &lines {
-            counts.add(&line.subject, &line.fact);
+            counts.add(line.no, &line.subject, &line.fact);
         }
     }
     Ok(Json(counts.summary(&web.engine.now().world)))

@@ -193,10 +193,8 @@ fn binding(world: &mut World, id: &BindingId, fact: &Fact, at: &Moment) {
             row.report = Some(report.clone());
         }
         Fact::LeaveGiven => row.leave = true,
-        Fact::PullLinked { pull, branch, by } => {
-            if row.pull(pull).is_none() {
-                row.pulls.push(LinkedPull::named(pull.clone(), branch, by.clone()));
-            }
+        Fact::PullLinked { pull, branch, by } if row.pull(pull).is_none() => {
+            row.pulls.push(LinkedPull::named(pull.clone(), branch, by.clone()));
         }
         Fact::EndingBegan { reason } => row.standing = Standing::Ending { reason: reason.clone() },
         Fact::EndingTakenBack => row.standing = Standing::Open,

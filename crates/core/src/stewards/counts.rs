@@ -12,13 +12,20 @@ pub struct Counts {
     turns: BTreeMap<ThreadId, Vec<String>>,
     /// Rings that made no wake: why → how often.
     quiet: BTreeMap<String, u64>,
+    /// The event of the newest look whose news are not known yet.
+    looked: Option<u64>,
     notes: u64,
     rings: u64,
     cut: u64,
 }
 
 impl Counts {
-    pub fn add(&mut self, subject: &Subject, fact: &Fact) {
+    /// `no` is the number of the event that left the fact.
+    pub fn add(&mut self, no: u64, subject: &Subject, fact: &Fact) {
+        if self.looked.is_some_and(|looked| looked != no) {
+            self.looked = None;
+            *self.quiet.entry("looked at, and nothing was new".into()).or_default() += 1;
+        }
         match (subject, fact) {
             (Subject::Binding(id), Fact::Woken { causes }) => self.wakes.push((id.clone(), causes.join(", "))),
             (Subject::Thread(id), Fact::TurnBegan { causes, .. }) => {
@@ -26,7 +33,10 @@ impl Counts {
             }
             (_, Fact::RingIgnored { why, .. }) => *self.quiet.entry(why.clone()).or_default() += 1,
             (_, Fact::DeliveryTaken { .. }) => self.rings += 1,
+            (_, Fact::Observed { .. }) => self.looked = Some(no),
+            (_, Fact::Adopted { .. }) => self.looked = None,
             (_, Fact::Learned { news }) => {
+                self.looked = None;
                 for note in news.iter().filter(|n| !n.wakes) {
                     self.notes += 1;
                     *self.quiet.entry(format!("noted as {}", note.cause)).or_default() += 1;

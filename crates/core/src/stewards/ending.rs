@@ -169,4 +169,7 @@ pub fn switch_off(out: &mut Outcome, id: &ProjectId) {
     for binding in live {
         begin(out, &binding, EndReason::SwitchedOff);
     }
+    if let Some(steward) = out.world.projects.get(id).and_then(|p| p.steward.clone()) {
+        stop(out, &steward, true);
+    }
 }

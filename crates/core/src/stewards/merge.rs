@@ -107,7 +107,7 @@ fn thread_may_merge(
             "only the worker that opened it merges it",
         ));
     }
-    if !held.is_some_and(|c| c.holder.as_ref() == Some(thread)) {
+    if held.is_none_or(|c| c.holder.as_ref() != Some(thread)) {
         return Err(Refusal::not_met(
             "no_claim",
             format!("{thread} does not hold pr:{key}"),

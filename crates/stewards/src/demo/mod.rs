@@ -130,9 +130,8 @@ fn play(
     loop {
         children.watch(place)?;
         // A daemon that is just being started again is no reason to stop.
-        match story.follow(&client) {
-            Ok(true) => news = Instant::now(),
-            Ok(false) | Err(_) => {}
+        if let Ok(true) = story.follow(&client) {
+            news = Instant::now();
         }
         let row: Value = client.get::<Value>(&format!("/api/show/{ticket}")).unwrap_or(Value::Null);
         let ended = row["open"] == false;

@@ -1,6 +1,7 @@
 //! Scenarios, kills and storms over the real heart and store.
 
 mod kills;
+mod rules;
 mod scenarios;
 mod storms;
 mod tidy;

@@ -39,7 +39,7 @@ fn an_hour_after_the_end_has_cost_no_turn() {
 #[test]
 fn without_a_press_the_item_waits_and_no_turn_is_spent() {
     let mut sim = calm();
-    sim.person_merges = false;
+    sim.person_acts = false;
     sim.run(5 * MINUTE, |_| false);
     let open: Vec<_> = sim.world().needs.values().filter(|n| n.closed.is_none()).map(|n| n.kind.word()).collect();
     assert_eq!(open, ["merge"]);
@@ -51,7 +51,7 @@ fn without_a_press_the_item_waits_and_no_turn_is_spent() {
 #[test]
 fn a_strangers_comment_wakes_and_our_own_does_not() {
     let mut sim = calm();
-    sim.person_merges = false;
+    sim.person_acts = false;
     sim.run(5 * MINUTE, |_| false);
     let turns = sim.turns();
     let uuid = sim.outside.tickets.keys().next().unwrap().clone();
@@ -68,7 +68,7 @@ fn a_strangers_comment_wakes_and_our_own_does_not() {
 #[test]
 fn a_removed_label_stops_the_workers_and_ends_with_one_stop_turn() {
     let mut sim = calm();
-    sim.person_merges = false;
+    sim.person_acts = false;
     sim.run(5 * MINUTE, |_| false);
     let turns = sim.turns();
     sim.outside(|o| o.tickets.values_mut().for_each(|t| t.labels.clear()));
@@ -111,7 +111,7 @@ fn a_report_with_an_unknown_item_is_refused_whole_and_lists_the_numbers() {
 #[test]
 fn a_reviewer_starts_no_thread_and_a_worker_needs_leave() {
     let mut sim = calm();
-    sim.person_merges = false;
+    sim.person_acts = false;
     sim.run(5 * MINUTE, |_| false);
     let of = |sim: &Sim, role| sim.world().threads.values().find(|t| t.role == role).unwrap().id.clone();
     let spawn = |caller, role| Event::Spawned {
