@@ -11,7 +11,7 @@ pub mod sql;
 mod write;
 
 pub use lock::{DirLock, LockError};
-pub use read::{JournalLine, MessageRow, Reader, TranscriptLine};
+pub use read::{JournalLine, MessageRow, Reader, Told, TranscriptLine};
 pub use write::{Batch, OutboxRow, Store};
 
 /// The store could not read or write. Nothing half is left behind: the

@@ -9,6 +9,7 @@ use stewards_core::bus::BusMessage;
 use stewards_core::ids::ThreadId;
 use stewards_core::machine::{Fact, Subject, World};
 use stewards_core::snapshot::Snapshot;
+use stewards_core::stewards::{Binding, about, belongs, concerns, line};
 
 /// One fact of the journal.
 #[derive(Clone, Debug, PartialEq)]
@@ -20,6 +21,30 @@ pub struct JournalLine {
     pub fact: Fact,
     /// Milliseconds.
     pub at: i64,
+}
+
+/// The same line for people.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Told {
+    pub no: u64,
+    pub at: jiff::Timestamp,
+    pub subject: Subject,
+    /// Whom it is about, as people call it.
+    pub about: String,
+    pub line: String,
+}
+
+impl JournalLine {
+    /// Nothing for a fact that only the machine cares about.
+    pub fn told(&self, world: &World) -> Option<Told> {
+        Some(Told {
+            no: self.no,
+            at: jiff::Timestamp::from_millisecond(self.at).unwrap_or_default(),
+            about: about(world, &self.subject),
+            line: line(&self.fact)?,
+            subject: self.subject.clone(),
+        })
+    }
 }
 
 /// A message's receipt.
@@ -72,8 +97,16 @@ impl Reader {
         self.facts(sql::FACTS_AFTER, params![after, limit])
     }
 
-    pub fn journal_of(&self, subject: &Subject) -> Result<Vec<JournalLine>, StoreError> {
-        self.facts(sql::FACTS_OF, params![subject.to_string()])
+    /// The facts of an effort's whole story, oldest first: its own, its
+    /// threads', its items', and what the bus did for them.
+    pub fn story(&self, world: &World, binding: &Binding) -> Result<Vec<Told>, StoreError> {
+        let mut all = Vec::new();
+        for subject in concerns(world, binding) {
+            all.extend(self.facts(sql::FACTS_OF, params![subject.to_string()])?);
+        }
+        all.retain(|l| belongs(world, binding, &l.subject, &l.fact));
+        all.sort_by_key(|l| (l.no, l.n));
+        Ok(all.iter().filter_map(|l| l.told(world)).collect())
     }
 
     fn facts(&self, statement: &str, with: &[&dyn rusqlite::ToSql]) -> Result<Vec<JournalLine>, StoreError> {

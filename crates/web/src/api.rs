@@ -7,15 +7,15 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Extension, Json, Router};
 use http::StatusCode;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use serde_json::{Value, json};
 use std::time::Duration;
 use stewards_core::ids::ThreadId;
-use stewards_core::machine::{Caller, Subject, World};
+use stewards_core::machine::{Caller, World};
 use stewards_core::refusal::{Exit, Refusal};
 use stewards_core::stewards::{self, Binding, LinkedPull};
 use stewards_core::threads::Role;
-use stewards_store::{JournalLine, StoreError};
+use stewards_store::{StoreError, Told};
 
 pub(crate) fn router() -> Router<Web> {
     Router::new()
@@ -116,45 +116,6 @@ async fn thread(State(web): State<Web>, Path(id): Path<String>) -> Answer<Value>
     Ok(Json(json!({ "thread": row, "environment": environment, "messages": messages, "transcript": transcript })))
 }
 
-/// A line of the journal for people.
-#[derive(Serialize)]
-pub(crate) struct Told {
-    no: u64,
-    at: jiff::Timestamp,
-    subject: Subject,
-    /// Whom it is about, as people call it.
-    about: String,
-    line: String,
-}
-
-/// The journal's lines that say something.
-pub(crate) fn told(world: &World, lines: Vec<JournalLine>) -> Vec<Told> {
-    lines
-        .into_iter()
-        .filter_map(|l| {
-            Some(Told {
-                no: l.no,
-                at: jiff::Timestamp::from_millisecond(l.at).unwrap_or_default(),
-                about: about(world, &l.subject),
-                line: stewards::line(&l.fact)?,
-                subject: l.subject,
-            })
-        })
-        .collect()
-}
-
-fn about(world: &World, subject: &Subject) -> String {
-    match subject {
-        Subject::Binding(id) => world.bindings.get(id).map_or_else(|| id.to_string(), |b| b.key.clone()),
-        Subject::Project(id) => world.projects.get(id).map_or_else(|| id.to_string(), |p| p.name.clone()),
-        Subject::Thread(id) => {
-            world.threads.get(id).map_or_else(|| id.to_string(), |t| format!("{} {id}", t.role.word()))
-        }
-        Subject::Claims => "bus".into(),
-        other => other.to_string(),
-    }
-}
-
 async fn explain(
     State(web): State<Web>,
     Extension(caller): Extension<Caller>,
@@ -163,8 +124,8 @@ async fn explain(
     let now = web.engine.now();
     let binding = effort(&now.world, &caller, Some(&key)).map_err(no)?;
     let reader = web.reader().map_err(|e| store_failed(&e))?;
-    let lines = reader.journal_of(&Subject::Binding(binding.id.clone())).map_err(|e| store_failed(&e))?;
-    Ok(Json(told(&now.world, lines)))
+    let lines = reader.story(&now.world, binding).map_err(|e| store_failed(&e))?;
+    Ok(Json(lines))
 }
 
 async fn brief(State(web): State<Web>, Extension(caller): Extension<Caller>, Path(key): Path<String>) -> Answer<Value> {
@@ -274,7 +235,9 @@ async fn journal(State(web): State<Web>, Query(q): Query<After>) -> Answer<Value
     let reader = web.reader().map_err(|e| store_failed(&e))?;
     let lines = reader.journal(q.after, q.limit.unwrap_or(500).min(5_000)).map_err(|e| store_failed(&e))?;
     let last = lines.last().map_or(q.after, |l| l.no);
-    Ok(Json(json!({ "last": last, "lines": told(&web.engine.now().world, lines) })))
+    let now = web.engine.now();
+    let told: Vec<Told> = lines.iter().filter_map(|l| l.told(&now.world)).collect();
+    Ok(Json(json!({ "last": last, "lines": told })))
 }
 
 /// Turns, wakes and quiet rings since the beginning, counted from the journal.

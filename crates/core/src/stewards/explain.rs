@@ -1,11 +1,50 @@
 //! A fact as a sentence: the story that the terminal, `explain` and the page tell.
 
+use super::binding::Binding;
 use super::gate::short;
-use crate::machine::Fact;
+use crate::ids::ThreadId;
+use crate::machine::{Fact, Subject, World};
 use crate::ports::TurnEnd;
 use crate::snapshot::{PullState, Rollup};
 use crate::text::{cut, one_line};
 use crate::threads::EnvironmentState;
+
+/// Whom a subject is about, as people call it.
+pub fn about(world: &World, subject: &Subject) -> String {
+    match subject {
+        Subject::Binding(id) => world.bindings.get(id).map_or_else(|| id.to_string(), |b| b.key.clone()),
+        Subject::Project(id) => world.projects.get(id).map_or_else(|| id.to_string(), |p| p.name.clone()),
+        Subject::Thread(id) => {
+            world.threads.get(id).map_or_else(|| id.to_string(), |t| format!("{} {id}", t.role.word()))
+        }
+        Subject::Claims => "bus".into(),
+        Subject::Need(id) => format!("item {id}"),
+        Subject::Host => "daemon".into(),
+    }
+}
+
+/// The subjects whose facts may belong to an effort's story.
+pub fn concerns(world: &World, binding: &Binding) -> Vec<Subject> {
+    let mut all = vec![Subject::Binding(binding.id.clone()), Subject::Claims];
+    let threads = world.threads.values().filter(|t| t.binding.as_ref() == Some(&binding.id));
+    all.extend(threads.map(|t| Subject::Thread(t.id.clone())));
+    let needs = world.needs.values().filter(|n| n.binding.as_ref() == Some(&binding.id));
+    all.extend(needs.map(|n| Subject::Need(n.id.clone())));
+    all
+}
+
+/// Of the bus, only what the effort's own threads did.
+pub fn belongs(world: &World, binding: &Binding, subject: &Subject, fact: &Fact) -> bool {
+    let own = |id: &ThreadId| world.threads.get(id).is_some_and(|t| t.binding.as_ref() == Some(&binding.id));
+    match (subject, fact) {
+        (Subject::Claims, Fact::BusSent { message }) => own(&message.to) || message.from.as_ref().is_some_and(own),
+        (Subject::Claims, Fact::ClaimTaken { claim, .. }) => claim.holder.as_ref().is_some_and(own),
+        (Subject::Claims, Fact::ClaimReleased { key, .. }) => {
+            binding.pulls.iter().any(|p| *key == format!("pr:{}#{}", p.key.repo.folded(), p.key.number))
+        }
+        _ => true,
+    }
+}
 
 /// One line, or nothing for a fact that only the machine cares about.
 pub fn line(fact: &Fact) -> Option<String> {

@@ -1,5 +1,6 @@
 //! `stewards bus`: verbs from the kind table.
 
+use super::lists::{value, view};
 use super::{said, text_file};
 use crate::cli::{BusVerb, KindArgs, Message};
 use crate::client::{Client, escape};
@@ -98,12 +99,14 @@ fn log(
     json: bool,
 ) -> Outcome {
     let mut path = format!("/api/bus?limit={limit}");
-    for (name, value) in [("kind", kind), ("from", from), ("to", to)] {
-        if let Some(value) = value {
-            path.push_str(&format!("&{name}={}", escape(&value)));
+    for (name, given) in [("kind", &kind), ("from", &from), ("to", &to)] {
+        if let Some(given) = given {
+            path.push_str(&format!("&{name}={}", escape(given)));
         }
     }
-    let all: Vec<BusMessage> = Client::new(dir)?.get(&path)?;
+    let all: Vec<BusMessage> = view(dir, &path, |reader, _| {
+        Ok(value(&reader.bus_log(kind.as_deref(), from.as_deref(), to.as_deref(), limit)?))
+    })?;
     if json {
         return out::json(&all);
     }

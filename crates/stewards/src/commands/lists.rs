@@ -13,29 +13,27 @@ use stewards_core::threads::Role;
 use stewards_store::Reader;
 
 /// From the daemon, or, where none runs, from the file.
-fn view<T: DeserializeOwned>(
+pub fn view<T: DeserializeOwned>(
     dir: Option<&Path>,
     path: &str,
-    offline: impl Fn(&World) -> Option<Value>,
+    offline: impl Fn(&Reader, &World) -> anyhow::Result<Option<Value>>,
 ) -> anyhow::Result<T> {
-    match Client::new(dir).and_then(|c| c.get(path)) {
-        Ok(found) => Ok(found),
-        Err(error) => {
-            let refused = error.downcast_ref::<Refusal>();
-            if refused.is_none_or(|r| r.code != "no_daemon") {
-                return Err(error);
-            }
-            let file = settings::dir(dir)?.join(stewards_store::FILE);
-            let Ok(reader) = Reader::open(&file) else { return Err(error) };
-            match offline(&reader.world()?) {
-                Some(value) => Ok(serde_json::from_value(value)?),
-                None => Err(error),
-            }
-        }
+    let error = match Client::new(dir).and_then(|c| c.get(path)) {
+        Ok(found) => return Ok(found),
+        Err(error) => error,
+    };
+    if error.downcast_ref::<Refusal>().is_none_or(|r| r.code != "no_daemon") {
+        return Err(error);
+    }
+    let file = settings::dir(dir)?.join(stewards_store::FILE);
+    let Ok(reader) = Reader::open(&file) else { return Err(error) };
+    match offline(&reader, &reader.world()?)? {
+        Some(value) => Ok(serde_json::from_value(value)?),
+        None => Err(error),
     }
 }
 
-fn value<T: serde::Serialize>(of: &T) -> Option<Value> {
+pub fn value<T: serde::Serialize>(of: &T) -> Option<Value> {
     serde_json::to_value(of).ok()
 }
 
@@ -52,7 +50,7 @@ fn rows(all: &[Value], fields: &[&str]) -> Vec<Vec<String>> {
 }
 
 pub fn efforts(dir: Option<&Path>, json: bool) -> Outcome {
-    let all: Vec<Value> = view(dir, "/api/list", |w| value(&stewards::rows(w)))?;
+    let all: Vec<Value> = view(dir, "/api/list", |_, w| Ok(value(&stewards::rows(w))))?;
     if json {
         return out::json(&all);
     }
@@ -61,7 +59,7 @@ pub fn efforts(dir: Option<&Path>, json: bool) -> Outcome {
 }
 
 pub fn projects(dir: Option<&Path>, json: bool) -> Outcome {
-    let all: Vec<Value> = view(dir, "/api/projects", |w| value(&stewards::project_rows(w)))?;
+    let all: Vec<Value> = view(dir, "/api/projects", |_, w| Ok(value(&stewards::project_rows(w))))?;
     if json {
         return out::json(&all);
     }
@@ -78,7 +76,7 @@ pub fn projects(dir: Option<&Path>, json: bool) -> Outcome {
 }
 
 pub fn needs(dir: Option<&Path>, json: bool) -> Outcome {
-    let all: Vec<Value> = view(dir, "/api/needs", |w| value(&stewards::needs(w)))?;
+    let all: Vec<Value> = view(dir, "/api/needs", |_, w| Ok(value(&stewards::needs(w))))?;
     if json {
         return out::json(&all);
     }
@@ -96,7 +94,7 @@ pub fn needs(dir: Option<&Path>, json: bool) -> Outcome {
 }
 
 pub fn threads(dir: Option<&Path>, json: bool) -> Outcome {
-    let all: Vec<Value> = view(dir, "/api/threads", |w| value(&stewards::thread_rows(w)))?;
+    let all: Vec<Value> = view(dir, "/api/threads", |_, w| Ok(value(&stewards::thread_rows(w))))?;
     if json {
         return out::json(&all);
     }
@@ -108,7 +106,7 @@ pub fn threads(dir: Option<&Path>, json: bool) -> Outcome {
 }
 
 pub fn show(dir: Option<&Path>, key: &str, json: bool) -> Outcome {
-    let offline = |w: &World| w.binding_by_key(key).and_then(|b| value(&stewards::detail(w, b)));
+    let offline = |_: &Reader, w: &World| Ok(w.binding_by_key(key).and_then(|b| value(&stewards::detail(w, b))));
     let effort: Value = view(dir, &format!("/api/show/{}", escape(key)), offline)?;
     if json {
         return out::json(&effort);
@@ -151,33 +149,17 @@ pub fn show(dir: Option<&Path>, key: &str, json: bool) -> Outcome {
 }
 
 pub fn explain(dir: Option<&Path>, key: &str, json: bool) -> Outcome {
-    let found: anyhow::Result<Vec<Value>> =
-        Client::new(dir).and_then(|c| c.get(&format!("/api/explain/{}", escape(key))));
-    let lines = match found {
-        Ok(lines) => lines,
-        Err(error) if error.downcast_ref::<Refusal>().is_some_and(|r| r.code == "no_daemon") => {
-            let file = settings::dir(dir)?.join(stewards_store::FILE);
-            let Ok(reader) = Reader::open(&file) else { return Err(error) };
-            let world = reader.world()?;
-            let Some(binding) = world.binding_by_key(key) else { return Err(error) };
-            let told = reader.journal_of(&stewards_core::machine::Subject::Binding(binding.id.clone()))?;
-            let line = |l: stewards_store::JournalLine| {
-                let at = jiff::Timestamp::from_millisecond(l.at).unwrap_or_default();
-                Some(
-                    serde_json::json!({ "no": l.no, "at": at, "about": binding.key, "line": stewards::line(&l.fact)? }),
-                )
-            };
-            told.into_iter().filter_map(line).collect()
-        }
-        Err(error) => return Err(error),
-    };
+    let lines: Vec<Value> = view(dir, &format!("/api/explain/{}", escape(key)), |reader, world| {
+        let Some(binding) = world.binding_by_key(key) else { return Ok(None) };
+        Ok(value(&reader.story(world, binding)?))
+    })?;
     if json {
         return out::json(&lines);
     }
     for line in &lines {
         let at: Option<jiff::Timestamp> = line["at"].as_str().and_then(|t| t.parse().ok());
         let at = at.map(|t| t.strftime("%F %T").to_string()).unwrap_or_default();
-        out::line(&format!("{at}  {}", text(&line["line"])));
+        out::line(&format!("{at}  {}: {}", text(&line["about"]), text(&line["line"])));
     }
     Ok(0)
 }

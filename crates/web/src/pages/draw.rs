@@ -57,7 +57,7 @@ pub(super) fn draw(web: &Web, place: &Place, form: &Form, lines: &mut Lines) -> 
             let Some(binding) = now.world.binding_by_key(key) else {
                 return Err(Missing::Unknown(format!("no effort is called {key}")));
             };
-            let story = effort::story(&web.reader()?, &binding.id)?;
+            let story = effort::story(&web.reader()?, &now.world, binding)?;
             Ok(effort::draw(&now.world, binding, &story, form))
         }
         Place::Thread(id) => {

@@ -5,8 +5,7 @@ use super::draw::{Page, Region};
 use super::parts::{self, Form, glyph, heading, outward, when};
 use jiff::Timestamp;
 use maud::{Markup, html};
-use stewards_core::ids::BindingId;
-use stewards_core::machine::{Subject, World};
+use stewards_core::machine::World;
 use stewards_core::stewards::{self, Binding, Detail, PullRow, ReadyItem};
 use stewards_core::threads::Role;
 use stewards_store::{Reader, StoreError};
@@ -14,14 +13,11 @@ use stewards_store::{Reader, StoreError};
 /// Lines of a story that are shown; `stewards explain` tells all.
 const STORY: usize = 300;
 
-/// What happened, newest first.
-pub(super) fn story(reader: &Reader, binding: &BindingId) -> Result<Vec<(Timestamp, String)>, StoreError> {
-    let lines = reader.journal_of(&Subject::Binding(binding.clone()))?;
-    let told = lines.iter().rev().filter_map(|l| {
-        let at = Timestamp::from_millisecond(l.at).unwrap_or_default();
-        Some((at, stewards::line(&l.fact)?))
-    });
-    Ok(told.take(STORY).collect())
+/// What happened, newest first: when, and a sentence.
+pub(super) fn story(reader: &Reader, world: &World, binding: &Binding) -> Result<Vec<(Timestamp, String)>, StoreError> {
+    let told = reader.story(world, binding)?.into_iter().rev().take(STORY);
+    let own = |about: &str| about == binding.key;
+    Ok(told.map(|t| (t.at, if own(&t.about) { t.line } else { format!("{}: {}", t.about, t.line) })).collect())
 }
 
 pub(super) fn draw(world: &World, binding: &Binding, story: &[(Timestamp, String)], form: &Form) -> Page {
