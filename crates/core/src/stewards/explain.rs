@@ -120,7 +120,8 @@ pub fn line(fact: &Fact) -> Option<String> {
                 TurnEnd::Cancelled => " (stopped)".into(),
                 TurnEnd::Failed { says } => format!(" (failed: {})", cut(&one_line(says), 200)),
             };
-            format!("{turn} ended{how}: {}", cut(&one_line(last_words), 160))
+            let words = cut(&one_line(last_words), 160);
+            format!("{turn} ended{how}{}{words}", if words.is_empty() { "" } else { ": " })
         }
         Fact::TurnCut { turn, .. } => format!("{turn} was cut by a restart"),
         Fact::Stopping => return None,
