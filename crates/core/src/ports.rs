@@ -112,6 +112,8 @@ pub struct TurnJob {
     /// Which agent to start: the provider part of the model's name.
     pub provider: String,
     pub cwd: PathBuf,
+    /// The worktree that has to stand at `cwd`: made again if it is lost.
+    pub worktree: Option<(RepoSpec, String)>,
     /// Resolved anew for this turn; not part of the transcript.
     pub context: String,
     pub prompt: String,

@@ -1,5 +1,6 @@
 //! The caller is wrong: one sentence, one hint, one exit code.
 
+use crate::text::{one_line, plain};
 use serde::{Deserialize, Serialize};
 
 /// What a refused command exits with.
@@ -46,7 +47,9 @@ pub struct Refusal {
 
 impl Refusal {
     pub fn new(exit: Exit, code: &str, says: impl Into<String>, hint: impl Into<String>) -> Self {
-        Refusal { code: code.to_owned(), says: says.into(), hint: hint.into(), exit }
+        // What a caller wrote is repeated in these: as data, on one line.
+        let (says, hint) = (one_line(&says.into()), plain(&hint.into()));
+        Refusal { code: code.to_owned(), says, hint, exit }
     }
 
     pub fn usage(code: &str, says: impl Into<String>, hint: impl Into<String>) -> Self {

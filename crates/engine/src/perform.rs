@@ -102,6 +102,12 @@ async fn turn(ports: &Ports, started: &Started, sink: Arc<dyn TurnSink>) -> Answ
         let end = TurnEnd::Failed { says: "its environment was gone when the turn was to begin".into() };
         return Answer::TurnEnded { end, tokens: Tokens::default(), last_words: String::new() };
     };
+    if let Some((spec, branch)) = &job.worktree
+        && let Err(trouble) = ports.repo.add_worktree(spec, &job.thread, branch).await
+    {
+        let end = TurnEnd::Failed { says: format!("its worktree could not be made again: {trouble}") };
+        return Answer::TurnEnded { end, tokens: Tokens::default(), last_words: String::new() };
+    }
     let given = job.context.chars().count() + job.prompt.chars().count();
     let record = Arc::new(Record { sink, heard: Mutex::new(Heard::default()) });
     let end = ports.agents.turn(job, record.clone()).await;

@@ -5,10 +5,10 @@ use std::path::PathBuf;
 
 /// Stewards manages tickets and pull requests with coding agents until they are done.
 #[derive(Debug, Parser)]
-#[command(name = "stewards", version, disable_help_subcommand = true)]
+#[command(name = "stewards", version, disable_help_subcommand = true, arg_required_else_help = true)]
 pub struct Cli {
     /// The data directory (default: STEWARDS_DIR, else the XDG data directory)
-    #[arg(long, global = true, env = "STEWARDS_DIR", value_name = "DIR")]
+    #[arg(long, global = true, value_name = "DIR")]
     pub dir: Option<PathBuf>,
     /// Print JSON
     #[arg(long, global = true)]

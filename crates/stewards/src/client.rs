@@ -9,12 +9,18 @@ use hyper_util::rt::TokioIo;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 use stewards_core::refusal::Refusal;
+use stewards_core::text::shell;
+
+/// A merge is waited for by the daemon, up to a minute.
+const PATIENCE: Duration = Duration::from_secs(90);
 
 /// A client of the daemon of one directory.
 pub struct Client {
     socket: PathBuf,
     token: Option<String>,
+    patience: Duration,
     runtime: tokio::runtime::Runtime,
 }
 
@@ -31,7 +37,7 @@ impl Client {
                     unreachable(
                         "no_daemon",
                         format!("no daemon runs on {}", dir.display()),
-                        "start one: stewards serve",
+                        format!("start one: stewards serve --dir {}", shell(&dir.to_string_lossy())),
                     )
                 };
                 settings::daemon(&dir).ok_or_else(none)?.socket
@@ -39,13 +45,13 @@ impl Client {
         };
         let runtime = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build()?;
         let token = std::env::var("STEWARDS_TOKEN").ok().filter(|t| !t.is_empty());
-        Ok(Client { socket, token, runtime })
+        Ok(Client { socket, token, patience: PATIENCE, runtime })
     }
 
-    /// Of one socket, as the owner.
-    pub fn of_socket(socket: PathBuf) -> anyhow::Result<Client> {
+    /// Of one socket, as the owner, and not waiting for longer than `patience`.
+    pub fn of_socket(socket: PathBuf, patience: Duration) -> anyhow::Result<Client> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build()?;
-        Ok(Client { socket, token: None, runtime })
+        Ok(Client { socket, token: None, patience, runtime })
     }
 
     pub fn get<T: DeserializeOwned>(&self, path: &str) -> anyhow::Result<T> {
@@ -62,7 +68,11 @@ impl Client {
     }
 
     fn send(&self, method: Method, path: &str, body: Option<&Value>) -> anyhow::Result<Value> {
-        self.runtime.block_on(self.exchange(method, path, body))
+        let exchange = async { tokio::time::timeout(self.patience, self.exchange(method, path, body)).await };
+        self.runtime.block_on(exchange).unwrap_or_else(|_| {
+            let says = format!("the daemon did not answer within {} s", self.patience.as_secs());
+            Err(unreachable("silent", says, "it may be stopped or very busy; see its log"))
+        })
     }
 
     async fn exchange(&self, method: Method, path: &str, body: Option<&Value>) -> anyhow::Result<Value> {

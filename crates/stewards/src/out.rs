@@ -29,11 +29,16 @@ pub fn unreachable(code: &str, says: impl Into<String>, hint: impl Into<String>)
     Refusal::new(Exit::Unreachable, code, says, hint).into()
 }
 
-/// Writes a line to standard output; a closed pipe ends quietly.
+/// Writes a line to standard output; a closed pipe ends the program quietly.
 pub fn line(text: &str) {
     use std::io::Write;
-    if writeln!(std::io::stdout(), "{text}").is_err() {
-        std::process::exit(0);
+    if let Err(error) = writeln!(std::io::stdout(), "{text}") {
+        // As a program ends that a closed pipe stopped; a full disk is an error.
+        if error.kind() == std::io::ErrorKind::BrokenPipe {
+            std::process::exit(141);
+        }
+        eprintln!("Error: standard output cannot be written: {error}\nHint: see where it goes");
+        std::process::exit(1);
     }
 }
 

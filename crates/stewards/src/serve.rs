@@ -13,7 +13,7 @@ use stewards_core::ids::ThreadId;
 use stewards_core::refusal::{Exit, Refusal};
 use stewards_engine::{Engine, Passes, Ports};
 use stewards_sources::{GitHub, GitHubBell, Linear, LinearBell};
-use stewards_store::{DirLock, LockError, Store};
+use stewards_store::Store;
 use stewards_web::{Build, Sessions, Web};
 use tokio::net::{TcpListener, UnixListener};
 use tokio_util::sync::CancellationToken;
@@ -28,15 +28,7 @@ pub fn run(dir: &Path, tied: bool) -> Outcome {
     let filter =
         tracing_subscriber::EnvFilter::try_from_env("STEWARDS_LOG").unwrap_or_else(|_| "info,rmcp=warn".into());
     tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
-    let lock = DirLock::take(dir, &format!("the daemon with pid {}", std::process::id())).map_err(|e| match e {
-        LockError::Held(owner) => anyhow::Error::from(Refusal::new(
-            Exit::Busy,
-            "held",
-            format!("{} is in use by {owner}", dir.display()),
-            "one daemon a directory: stop that one, or use another --dir",
-        )),
-        LockError::Io(e) => anyhow::Error::from(e).context(dir.display().to_string()),
-    })?;
+    let lock = settings::lock(dir, "the daemon")?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let outcome = runtime.block_on(daemon(dir, tied));
     // Whatever still waits on the outside is taken up by the next run.
@@ -178,7 +170,15 @@ async fn daemon(dir: &Path, tied: bool) -> Outcome {
     let bin = link_commands(dir)?;
     let mark = dir.to_string_lossy().into_owned();
     let file = dir.join(stewards_store::FILE);
-    let store = Store::open(&file).context("the database could not be opened")?;
+    let store = Store::open(&file).map_err(|e| {
+        let says = format!("{} could not be opened: {e}", file.display());
+        Refusal::new(
+            Exit::Configuration,
+            "database",
+            says,
+            "put a good copy of it there, or move it away to begin anew",
+        )
+    })?;
 
     let passes = Arc::new(Passes::default());
     let credentials = git_credentials(&secrets.github_token, &bin.join("gh"));

@@ -6,10 +6,13 @@ use std::collections::BTreeMap;
 use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+use stewards_core::refusal::{Exit, Refusal};
+use stewards_store::{DirLock, LockError};
 
-/// `--dir`, else STEWARDS_DIR (clap reads it), else the XDG data directory.
+/// `--dir`, else STEWARDS_DIR, else the XDG data directory.
 pub fn dir(given: Option<&Path>) -> anyhow::Result<PathBuf> {
-    if let Some(dir) = given {
+    let named = std::env::var_os("STEWARDS_DIR").filter(|d| !d.is_empty()).map(PathBuf::from);
+    if let Some(dir) = given.map(Path::to_owned).or(named) {
         return Ok(std::path::absolute(dir)?);
     }
     let base = match std::env::var_os("XDG_DATA_HOME").filter(|d| !d.is_empty()) {
@@ -80,6 +83,20 @@ impl std::fmt::Debug for Secrets {
     }
 }
 
+/// Takes the lock of a directory for `owner`, or says in a sentence why not.
+pub fn lock(dir: &Path, owner: &str) -> anyhow::Result<DirLock> {
+    DirLock::take(dir, &format!("{owner} with pid {}", std::process::id())).map_err(|e| match e {
+        LockError::Held(by) => {
+            let says = format!("{} is in use by {by}", dir.display());
+            Refusal::busy("held", says, "one at a time: stop that one, or use another --dir").into()
+        }
+        LockError::Io(e) => {
+            let says = format!("{} cannot be used: {e}", dir.display());
+            Refusal::usage("bad_directory", says, "name a directory that may be written to with --dir").into()
+        }
+    })
+}
+
 /// What a command line needs to find the running daemon.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct DaemonFile {
@@ -93,7 +110,10 @@ pub struct DaemonFile {
 /// Reads a JSON file; a missing one is the default.
 pub fn read<T: serde::de::DeserializeOwned + Default>(path: &Path) -> anyhow::Result<T> {
     match std::fs::read_to_string(path) {
-        Ok(text) => serde_json::from_str(&text).with_context(|| format!("{} is not as it should be", path.display())),
+        Ok(text) => serde_json::from_str(&text).map_err(|e| {
+            let says = format!("{} is not as it should be: {e}", path.display());
+            Refusal::new(Exit::Configuration, "bad_file", says, "mend it, or remove it to have the defaults").into()
+        }),
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(T::default()),
         Err(e) => Err(e).with_context(|| path.display().to_string()),
     }

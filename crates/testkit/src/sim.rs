@@ -82,7 +82,7 @@ impl Weather {
 enum Item {
     Arrive(Box<Event>),
     /// Outside, at this moment, a write happens; its answer comes later.
-    WriteHappens(Started),
+    WriteHappens(Box<Started>),
     Ring(Ring),
     Agent(ThreadId, TurnId, usize),
     ChecksFinish(PullKey),
@@ -304,7 +304,7 @@ impl Sim {
             self.turn_over(thread.clone(), turn, TurnEnd::Cancelled, 5);
         }
         if matches!(started.effect, Effect::Write { .. }) {
-            self.at(wait, Item::WriteHappens(started));
+            self.at(wait, Item::WriteHappens(Box::new(started)));
             return;
         }
         let wait = match started.effect {
@@ -527,7 +527,7 @@ impl Sim {
                         let _ = self.tell(Event::Rang(ring));
                     }
                 }
-                Item::WriteHappens(started) => self.write_happens(started),
+                Item::WriteHappens(started) => self.write_happens(*started),
                 Item::Agent(thread, turn, n) => self.agent(thread, turn, n),
                 Item::ChecksFinish(key) => self.outside(|o| o.checks_finish(&key)),
                 Item::ReviewAgain(key) => self.outside(|o| o.review(&key, "thr_0")),

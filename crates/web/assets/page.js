@@ -82,7 +82,8 @@ function swap(regions) {
     // What was focused moved or went: stay with it, or near it.
     const next = focused.isConnected ? focused : (home.querySelector("h2") ?? home.querySelector("h1"));
     if (next) {
-      if (!focused.isConnected) next.tabIndex = -1;
+      // A heading takes the focus only with this, and a merge takes it away.
+      if (next.matches("h1, h2")) next.tabIndex = -1;
       next.focus({ preventScroll: true });
     }
   }

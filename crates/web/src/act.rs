@@ -73,7 +73,11 @@ pub(crate) fn project(web: &Web, named: Option<&str>) -> Result<ProjectId, Refus
         let names: Vec<_> = world.projects.values().map(|p| p.name.as_str()).collect();
         let says = named
             .map_or_else(|| "there is not exactly one project".to_owned(), |n| format!("no project is called {n}"));
-        Refusal::usage("unknown_project", says, format!("name one with --project: {}", names.join(", ")))
+        let hint = match names.is_empty() {
+            true => "add one: stewards project add".to_owned(),
+            false => format!("name one with --project: {}", names.join(", ")),
+        };
+        Refusal::usage("unknown_project", says, hint)
     })
 }
 
@@ -123,6 +127,9 @@ fn person(caller: &Caller, does: &str) -> Result<(), Refusal> {
 
 /// Re-reads, re-checks, merges and waits for what came of it.
 async fn merge(web: &Web, caller: Caller, key: &PullKey) -> Result<Reply, Refusal> {
+    if web.engine.now().world.binding_of_pull(key).is_none() {
+        return Err(Refusal::usage("unknown_pull", format!("no effort has {key}"), "see: stewards list"));
+    }
     let fresh = web.engine.read_pull(key).await.map_err(|t| unreadable(&key.to_string(), &t))?;
     let mut reply = web.engine.tell(Event::MergePressed { caller, pull: key.clone(), fresh: Box::new(fresh) }).await?;
     if !reply.ids.contains_key("effect") {

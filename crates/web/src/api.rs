@@ -283,7 +283,7 @@ async fn act(
             return refused(&Refusal::usage(
                 "bad_request",
                 format!("this is not understood: {says}"),
-                "see: stewards help",
+                "see: stewards --help",
             ));
         }
     };

@@ -130,6 +130,7 @@ impl Place {
             session: session.map(str::to_owned),
             provider: self.how.clone(),
             cwd: self.dir.path().to_owned(),
+            worktree: None,
             context: "be brief".into(),
             prompt: "go".into(),
         }

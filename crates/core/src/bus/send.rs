@@ -134,7 +134,7 @@ pub fn send(out: &mut Outcome, caller: &Caller, home: &RepoName, draft: &Draft) 
         return Err(Refusal::usage("no_address", "a message needs an addressee", "add --to <thread>"));
     }
     for to in &draft.to {
-        writable(&out.world, to, false)?;
+        writable(&out.world, to)?;
     }
     let Some(kind) = kind(&draft.kind) else { return Ok(()) };
     let from = match caller {

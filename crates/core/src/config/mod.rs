@@ -88,7 +88,7 @@ impl Config {
         }
         if let Some(project) = &next.project {
             for (kind, name) in &project.playbooks {
-                if !next.playbooks.contains_key(name) {
+                if !next.playbooks.contains_key(name) && !files.contains_key(&format!("{PLAYBOOKS}{name}")) {
                     next.problems.push(Problem {
                         file: PROJECT_FILE.into(),
                         line: 0,

@@ -141,7 +141,7 @@ impl Playbook {
         let (front_text, body) = split(&clean).map_err(|(line, says)| vec![bad(line, says.into())])?;
         let front: Front = serde_saphyr::from_str(front_text).map_err(|e| {
             let line = e.location().map_or(1, |l| l.line() as usize);
-            vec![bad(line + 1, crate::text::cut(&crate::text::one_line(&e.to_string()), 300))]
+            vec![bad(line + 1, crate::text::cut(e.to_string().lines().next().unwrap_or_default(), 300))]
         })?;
         let mut problems = Vec::new();
         let mut span = |key: &str, value: &Option<String>| -> Option<Millis> {

@@ -1,6 +1,7 @@
 //! `.bb/stewards/project.json`.
 
 use super::{PROJECT_FILE, Problem};
+use crate::threads::ModelName;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -18,6 +19,9 @@ pub struct ProjectFile {
     pub per_pass: usize,
     /// Shown in every approval and brief.
     pub standing_rules: Vec<String>,
+    /// provider/model/level of the project steward.
+    #[serde(default)]
+    pub steward_model: Option<ModelName>,
     /// A sentence added to the Merged comment.
     pub restart_note: Option<String>,
 }
@@ -40,7 +44,7 @@ const KEYS: [&str; 14] = [
 ];
 
 /// Keys whose behaviour this version does not have yet.
-const LATER: [&str; 7] = ["zone", "nightly", "reviews", "bigDecisions", "lessons", "deps", "projectSteward"];
+const LATER: [&str; 6] = ["zone", "nightly", "reviews", "bigDecisions", "lessons", "deps"];
 
 impl ProjectFile {
     /// Reads the file; an unknown key is a problem line, a wrong type refuses the file.
@@ -90,12 +94,21 @@ impl ProjectFile {
             None => Vec::new(),
             some => strings(some).ok_or_else(|| at("standingRules", "must be a list of sentences"))?,
         };
+        let steward_model = match map.get("projectSteward").map(|s| s.get("model")) {
+            None => None,
+            Some(model) => Some(
+                model
+                    .and_then(Value::as_str)
+                    .and_then(|m| ModelName::parse(m).ok())
+                    .ok_or_else(|| at("projectSteward", "needs `model` as provider/model/level"))?,
+            ),
+        };
         let restart_note = match map.get("restartNote") {
             None | Some(Value::Null) => None,
             Some(Value::String(s)) => Some(s.clone()),
             Some(_) => return Err(at("restartNote", "must be a sentence")),
         };
-        Ok((ProjectFile { teams, label, playbooks, per_pass, standing_rules, restart_note }, advice))
+        Ok((ProjectFile { teams, label, playbooks, per_pass, standing_rules, steward_model, restart_note }, advice))
     }
 }
 

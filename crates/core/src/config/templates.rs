@@ -22,13 +22,15 @@ pub fn starting_files(with: &Starting<'_>) -> BTreeMap<String, String> {
   "label": "bb-managed",
   "playbooks": {{ "ticket": "linear-tickets.md" }},
   "adoption": {{ "perPass": 10 }},
+  "projectSteward": {{ "model": "{steward}" }},
   "standingRules": [
     "Never push to the default branch; every change goes through a pull request.",
     "A change comes with the test that fails without it."
   ]
 }}
 "#,
-        team = with.team
+        team = with.team,
+        steward = with.steward
     );
     let tickets = format!(
         r#"---

@@ -100,6 +100,7 @@ fn binding(world: &mut World, id: &BindingId, fact: &Fact, at: &Moment) {
             window: None,
             look: None,
             look_again: None,
+            computing: 0,
             trouble: None,
             news: Vec::new(),
             carried: Vec::new(),
@@ -155,6 +156,13 @@ fn binding(world: &mut World, id: &BindingId, fact: &Fact, at: &Moment) {
             row.key = key.clone();
             row.state = state.clone();
             row.pulls = merged_pulls(&row.pulls, pulls);
+            if !row.computing_now() {
+                row.computing = 0;
+            }
+        }
+        Fact::LookAgain { at } => {
+            row.look_again = Some(at.clone());
+            row.computing += 1;
         }
         Fact::Adopted { steward } => {
             row.standing = Standing::Open;

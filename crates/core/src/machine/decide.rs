@@ -174,6 +174,7 @@ fn stop_asked(out: &mut Outcome, caller: &Caller, id: &crate::ids::ThreadId) -> 
     }
     match out.world.threads.get(id).map(|t| t.status) {
         Some(Status::Pending) => out.say(format!("{id} runs nothing")),
+        Some(Status::Stopping) => out.say(format!("{id} is being stopped")),
         _ => {
             threads::stop(out, id, false);
             out.say(format!("stopping {id}"));
@@ -262,6 +263,7 @@ fn config_read(out: &mut Outcome, id: &ProjectId, result: &Result<crate::ports::
             let next = Config::read(&project.config, &files.commit, &files.files);
             if next != project.config || project.unread.is_some() {
                 out.project(id, Fact::ConfigRead { config: Box::new(next) });
+                stewards::project_steward(out, id);
             }
         }
         Err(trouble) => {

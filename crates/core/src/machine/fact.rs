@@ -100,6 +100,10 @@ pub enum Fact {
         state: Option<String>,
         pulls: Vec<LinkedPull>,
     },
+    /// Something was still being computed: it is looked at again then.
+    LookAgain {
+        at: Deadline,
+    },
     Adopted {
         steward: ThreadId,
     },

@@ -117,6 +117,10 @@ fn moot(world: &World, need: &crate::stewards::Need) -> bool {
         NeedKind::Merge { pull } => {
             binding.merging.is_none() && binding.pull(pull).is_none_or(|p| p.state != PullState::Open)
         }
-        NeedKind::Failed { .. } => false,
+        // It came through after all, or a person had it try again.
+        NeedKind::Failed { thread } => world
+            .threads
+            .get(thread)
+            .is_none_or(|t| t.failures == 0 && !matches!(t.environment.state, EnvironmentState::Failed { .. })),
     }
 }

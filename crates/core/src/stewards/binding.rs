@@ -5,6 +5,7 @@ use super::report::Report;
 use crate::entity::{Entity, PullKey};
 use crate::ids::{BindingId, EffectId, NeedId, ProjectId, ThreadId};
 use crate::moment::Deadline;
+use crate::snapshot::{Mergeable, PullState};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
@@ -90,6 +91,9 @@ pub struct Binding {
     pub look: Option<EffectId>,
     /// A failed look is made again then.
     pub look_again: Option<Deadline>,
+    /// Looks in a row that found a pull whose mergeability was being computed.
+    #[serde(default)]
+    pub computing: u32,
     /// Why the last look failed; what was known stays.
     pub trouble: Option<String>,
     /// Not told yet.
@@ -119,6 +123,11 @@ impl Binding {
     /// News that makes it due.
     pub fn due(&self) -> bool {
         self.news.iter().any(|n| n.wakes)
+    }
+
+    /// Whether some open pull merges is still being computed where it lives.
+    pub fn computing_now(&self) -> bool {
+        self.pulls.iter().any(|p| p.state == PullState::Open && p.mergeable == Mergeable::Computing)
     }
 
     /// There is a steward to wake.

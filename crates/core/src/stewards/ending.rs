@@ -104,6 +104,14 @@ pub fn worker_turn_ended(out: &mut Outcome, id: &BindingId, worker: &ThreadId) {
     ring(out, id, "worker at rest");
 }
 
+/// A worker's turn was stopped by hand: it goes on only when it is told to.
+pub fn worker_stopped(out: &mut Outcome, id: &BindingId, worker: &ThreadId) {
+    if out.world.bindings.get(id).is_some_and(|b| b.live()) {
+        let line = format!("worker {worker} was stopped by hand; it goes on only when it is told to");
+        learn_one(out, id, "worker", true, line);
+    }
+}
+
 /// A thread failed. Once it is not tried again by itself, the person is told.
 pub fn thread_failed(out: &mut Outcome, id: &BindingId, thread: &ThreadId, says: &str, for_good: bool) {
     let says = cut(&one_line(says), 300);
@@ -126,33 +134,43 @@ pub fn thread_failed(out: &mut Outcome, id: &BindingId, thread: &ThreadId, says:
     }
 }
 
-/// Turns stewarding on here: the project steward exists, and a sweep is due.
+/// Turns stewarding on here: a sweep is due.
 pub fn switch_on(out: &mut Outcome, id: &ProjectId) {
-    let Some(project) = out.world.projects.get(id) else { return };
-    let (name, steward) = (project.name.clone(), project.steward.clone());
     out.project(id, Fact::SwitchedOn);
-    match steward {
-        Some(steward) => out.thread(&steward, Fact::Unarchived),
-        None => {
-            let thread = out.mint_thread();
-            let model = ModelName { provider: "claude-code".into(), model: String::new(), level: None };
-            out.thread(
-                &thread,
-                Fact::ThreadCreated {
-                    project: id.clone(),
-                    title: format!("{name} project steward"),
-                    role: Role::ProjectSteward,
-                    parent: None,
-                    owner: None,
-                    binding: None,
-                    model,
-                    environment: Environment { kind: EnvironmentKind::Checkout, state: EnvironmentState::Unmade },
-                    hidden: false,
-                },
-            );
-            out.project(id, Fact::ProjectStewardNamed { thread });
+    project_steward(out, id);
+}
+
+/// The project steward exists while the project is on; its model is known once
+/// the configuration was read.
+pub fn project_steward(out: &mut Outcome, id: &ProjectId) {
+    let Some(project) = out.world.projects.get(id).filter(|p| p.on) else { return };
+    let Some(file) = &project.config.project else { return };
+    if let Some(steward) = project.steward.clone() {
+        if out.world.threads.get(&steward).is_some_and(|t| t.archived.is_some()) {
+            out.thread(&steward, Fact::Unarchived);
         }
+        return;
     }
+    let playbook = project.config.ticket_playbook();
+    let model = file.steward_model.clone().or_else(|| playbook.and_then(|p| p.models.steward.clone()));
+    let usual = ModelName { provider: "claude-code".into(), model: String::new(), level: None };
+    let title = format!("{} project steward", project.name);
+    let thread = out.mint_thread();
+    out.thread(
+        &thread,
+        Fact::ThreadCreated {
+            project: id.clone(),
+            title,
+            role: Role::ProjectSteward,
+            parent: None,
+            owner: None,
+            binding: None,
+            model: model.unwrap_or(usual),
+            environment: Environment { kind: EnvironmentKind::Checkout, state: EnvironmentState::Unmade },
+            hidden: false,
+        },
+    );
+    out.project(id, Fact::ProjectStewardNamed { thread });
 }
 
 /// Turns it off: one stop turn a binding, workers stopped, nothing adopted,

@@ -74,6 +74,7 @@ pub fn line(fact: &Fact) -> Option<String> {
         Fact::RingJoined { why, .. } => format!("rang: {why}"),
         Fact::LookBegan { .. } => "looking".into(),
         Fact::LookFailed { says, .. } => format!("could not be read, so nothing changes: {says}"),
+        Fact::LookAgain { .. } => return None,
         Fact::Observed { state, pulls, .. } => observed(state.as_deref(), pulls),
         Fact::Adopted { steward } => format!("adopted: its steward is {steward}"),
         Fact::Learned { news } => {

@@ -7,6 +7,7 @@ use crate::ids::ThreadId;
 use crate::machine::World;
 use crate::snapshot::{Mergeable, Pull, PullState, Rollup};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 /// What is kept of a linked pull between looks: all that its gate needs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -22,6 +23,9 @@ pub struct LinkedPull {
     pub mergeable: Mergeable,
     pub rollup: Rollup,
     pub marker: Option<Marker>,
+    /// Who asked for changes by a review and has not taken it back.
+    #[serde(default)]
+    pub objections: Vec<String>,
     /// The head that the owner approved, by a review.
     pub owner_approved: Option<String>,
     pub merge_sha: Option<String>,
@@ -43,6 +47,7 @@ impl LinkedPull {
             mergeable: Mergeable::Computing,
             rollup: Rollup::None,
             marker: None,
+            objections: Vec::new(),
             owner_approved: None,
             merge_sha: None,
             by,
@@ -76,6 +81,7 @@ impl LinkedPull {
             mergeable: pull.mergeable,
             rollup: pull.rollup,
             marker,
+            objections: objections(pull),
             owner_approved,
             merge_sha: pull.merge_sha.clone(),
             by,
@@ -85,6 +91,17 @@ impl LinkedPull {
     pub fn lane(&self) -> &str {
         self.marker.as_ref().map_or("reviewed", |m| m.lane.as_str())
     }
+}
+
+/// Each reviewer's newest verdict counts; a later comment does not take it back,
+/// and a push does not either.
+fn objections(pull: &Pull) -> Vec<String> {
+    let mut newest: BTreeMap<&str, (&str, &str)> = BTreeMap::new();
+    for review in pull.reviews.iter().filter(|r| !r.author.me && r.verdict != "commented") {
+        newest.insert(&review.author.login, (&review.verdict, &review.author.name));
+    }
+    let asks = newest.values().filter(|(verdict, _)| *verdict == "changes_requested");
+    asks.map(|(_, name)| crate::text::one_line(name)).collect()
 }
 
 /// Whether a pull may be merged, and if not, every reason why not.
@@ -121,6 +138,9 @@ pub fn gate(world: &World, binding: &Binding, pull: &LinkedPull) -> Verdict {
             unmet.push(format!("the review is of {} and the head is {}", short(&m.sha), short(&pull.head_sha)));
         }
         Some(_) => {}
+    }
+    for name in &pull.objections {
+        unmet.push(format!("{name} asks for changes"));
     }
     let approval = match lane.as_str() {
         "owner-reviewed" => match &pull.owner_approved {

@@ -139,6 +139,10 @@ fn observe(out: &mut Outcome, view: &View<'_>, binding: &Binding, snapshot: &Sna
     }
 }
 
+/// The host computes whether a pull merges when it is asked, so the answer is
+/// read a little later: 2 s, 4 s, …, six times; then the next ring or sweep does.
+const COMPUTING: u32 = 6;
+
 /// Records what was seen: the body once per content, the row always.
 fn keep(out: &mut Outcome, binding: &Binding, snapshot: &Snapshot) {
     let body_hash = hash(&snapshot.body());
@@ -160,7 +164,12 @@ fn keep(out: &mut Outcome, binding: &Binding, snapshot: &Snapshot) {
         None => (binding.title.clone(), binding.url.clone(), binding.key.clone(), binding.state.clone()),
     };
     out.keep = Some((body_hash.clone(), snapshot.clone()));
+    let again = out.now.after(2_000 << binding.computing.min(COMPUTING));
     out.binding(&binding.id, Fact::Observed { snapshot: body_hash, title: one_line(&title), url, key, state, pulls });
+    let waits = out.world.bindings.get(&binding.id).is_some_and(|b| b.computing_now() && b.computing < COMPUTING);
+    if waits {
+        out.binding(&binding.id, Fact::LookAgain { at: again });
+    }
 }
 
 fn learn(out: &mut Outcome, binding: &Binding, changes: Vec<Change>) {

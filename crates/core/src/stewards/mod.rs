@@ -19,7 +19,10 @@ pub use binding::{Binding, EndReason, Need, NeedKind, News, RingWindow, Standing
 pub use brief::{brief, spawn_command};
 pub use counts::Counts;
 pub use diff::{Change, changes};
-pub use ending::{end_if_due, steward_turn_ended, switch_off, switch_on, thread_failed, worker_turn_ended};
+pub use ending::{
+    end_if_due, project_steward, steward_turn_ended, switch_off, switch_on, thread_failed, worker_stopped,
+    worker_turn_ended,
+};
 pub use explain::{about, belongs, concerns, line};
 pub use gate::{LinkedPull, Verdict, gate};
 pub use looks::{look_due, look_failed, looked};

@@ -5,7 +5,6 @@ use crate::ids::{MessageId, ThreadId};
 use crate::machine::{Effect, Fact, Outcome, World};
 use crate::moment::Moment;
 use crate::refusal::Refusal;
-use crate::text::shell;
 
 /// What is delivered.
 #[derive(Clone, Debug)]
@@ -18,16 +17,16 @@ pub struct Parcel {
     pub bus: Option<u64>,
 }
 
-/// The thread, if it takes messages. `person` may write to an archived one.
-pub fn writable<'a>(world: &'a World, id: &ThreadId, person: bool) -> Result<&'a Thread, Refusal> {
+/// The thread, if it takes messages.
+pub fn writable<'a>(world: &'a World, id: &ThreadId) -> Result<&'a Thread, Refusal> {
     let Some(thread) = world.threads.get(id) else {
         return Err(Refusal::usage("unknown_thread", format!("no thread is called {id}"), "see: stewards thread list"));
     };
-    if thread.archived.is_some() && !person {
+    if thread.archived.is_some() {
         return Err(Refusal::not_met(
             "thread_archived",
             format!("{id} is archived"),
-            format!("stewards thread unarchive {}", shell(id.as_str())),
+            "its effort has ended, or it was stopped for good; start a fresh worker",
         ));
     }
     if thread.status == Status::Stopping {
@@ -56,7 +55,7 @@ pub fn writable<'a>(world: &'a World, id: &ThreadId, person: bool) -> Result<&'a
 /// that is, `Start` is refused and all others wait for the turn's end (no agent
 /// of this version is steered in mid-turn; the reply says so).
 pub fn deliver(out: &mut Outcome, to: &ThreadId, mode: SendMode, parcel: Parcel) -> Result<MessageId, Refusal> {
-    let thread = writable(&out.world, to, false)?;
+    let thread = writable(&out.world, to)?;
     let busy = thread.status.busy();
     match mode {
         SendMode::Start if busy => {
@@ -74,6 +73,10 @@ pub fn deliver(out: &mut Outcome, to: &ThreadId, mode: SendMode, parcel: Parcel)
             ));
         }
         _ => {}
+    }
+    // Whoever writes to a thread that failed means it to try again now.
+    if thread.failures > 0 && parcel.from == Sender::Person {
+        out.thread(to, Fact::Retried);
     }
     let id = out.mint_message();
     let message = Queued {

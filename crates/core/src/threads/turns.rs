@@ -33,6 +33,7 @@ pub fn turn_ended(out: &mut Outcome, id: &ThreadId, turn: &TurnId, end: TurnEnd,
         match (role, &failed) {
             (Role::Steward, None) => stewards::steward_turn_ended(out, &binding, live.reported),
             (Role::Steward, Some(_)) => stewards::wake_cut(out, &binding, "restart"),
+            (Role::Worker, None) if end == TurnEnd::Cancelled => stewards::worker_stopped(out, &binding, id),
             (Role::Worker, None) => stewards::worker_turn_ended(out, &binding, id),
             _ => {}
         }
@@ -186,6 +187,9 @@ pub fn turn_job(world: &World, id: &ThreadId, turn: &TurnId) -> Option<TurnJob> 
         session: thread.session.clone(),
         provider: thread.model.provider.clone(),
         cwd: path.clone(),
+        worktree: thread
+            .branch()
+            .and_then(|branch| Some((world.projects.get(&thread.project)?.spec(), branch.to_owned()))),
         context: stewards::brief(world, thread),
         prompt: prompt.join("\n\n"),
     })

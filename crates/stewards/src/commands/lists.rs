@@ -37,6 +37,16 @@ pub fn value<T: serde::Serialize>(of: &T) -> Option<Value> {
     serde_json::to_value(of).ok()
 }
 
+/// An effort's key, which is not empty.
+fn keyed(key: &str) -> anyhow::Result<String> {
+    if key.trim().is_empty() {
+        return Err(
+            Refusal::usage("no_key", "the effort's key is empty", "give one, such as DEMO-1: stewards list").into()
+        );
+    }
+    Ok(escape(key.trim()))
+}
+
 fn text(v: &Value) -> String {
     match v {
         Value::String(s) => s.clone(),
@@ -98,6 +108,10 @@ pub fn threads(dir: Option<&Path>, json: bool) -> Outcome {
     if json {
         return out::json(&all);
     }
+    let mut all = all;
+    for thread in all.iter_mut().filter(|t| t["archived"] == true) {
+        thread["status"] = "archived".into();
+    }
     out::table(
         &["thread", "role", "status", "turns", "effort", "title"],
         &rows(&all, &["id", "role", "status", "turns", "key", "title"]),
@@ -107,7 +121,7 @@ pub fn threads(dir: Option<&Path>, json: bool) -> Outcome {
 
 pub fn show(dir: Option<&Path>, key: &str, json: bool) -> Outcome {
     let offline = |_: &Reader, w: &World| Ok(w.binding_by_key(key).and_then(|b| value(&stewards::detail(w, b))));
-    let effort: Value = view(dir, &format!("/api/show/{}", escape(key)), offline)?;
+    let effort: Value = view(dir, &format!("/api/show/{}", keyed(key)?), offline)?;
     if json {
         return out::json(&effort);
     }
@@ -149,23 +163,30 @@ pub fn show(dir: Option<&Path>, key: &str, json: bool) -> Outcome {
 }
 
 pub fn explain(dir: Option<&Path>, key: &str, json: bool) -> Outcome {
-    let lines: Vec<Value> = view(dir, &format!("/api/explain/{}", escape(key)), |reader, world| {
+    let lines: Vec<Value> = view(dir, &format!("/api/explain/{}", keyed(key)?), |reader, world| {
         let Some(binding) = world.binding_by_key(key) else { return Ok(None) };
         Ok(value(&reader.story(world, binding)?))
     })?;
     if json {
         return out::json(&lines);
     }
+    let mut last = None;
     for line in &lines {
         let at: Option<jiff::Timestamp> = line["at"].as_str().and_then(|t| t.parse().ok());
         let at = at.map(|t| t.strftime("%F %T").to_string()).unwrap_or_default();
-        out::line(&format!("{at}  {}: {}", text(&line["about"]), text(&line["line"])));
+        let said = text(&line["line"]);
+        // What a sweep finds again and again says nothing; --json has it all.
+        if said == "looking" || said == "rang: sweep" || Some(&said) == last.as_ref() {
+            continue;
+        }
+        out::line(&format!("{at}  {}: {said}", text(&line["about"])));
+        last = Some(said);
     }
     Ok(0)
 }
 
 pub fn brief(dir: Option<&Path>, key: &str, json: bool) -> Outcome {
-    let found: Value = Client::new(dir)?.get(&format!("/api/brief/{}", escape(key)))?;
+    let found: Value = Client::new(dir)?.get(&format!("/api/brief/{}", keyed(key)?))?;
     if json {
         return out::json(&found);
     }
@@ -208,7 +229,7 @@ pub fn gate(dir: Option<&Path>, pull: &str, json: bool) -> Outcome {
 }
 
 pub fn thread(dir: Option<&Path>, id: &str, json: bool) -> Outcome {
-    let found: Value = Client::new(dir)?.get(&format!("/api/threads/{}", escape(id)))?;
+    let found: Value = Client::new(dir)?.get(&format!("/api/threads/{}", keyed(id)?))?;
     if json {
         return out::json(&found);
     }

@@ -15,11 +15,12 @@ pub struct Children {
     twin: Child,
     daemon: Child,
     restarts: u32,
+    quiet: bool,
 }
 
 impl Children {
-    pub fn start(place: &Place) -> anyhow::Result<Children> {
-        Ok(Children { twin: twin(place)?, daemon: daemon(place)?, restarts: 0 })
+    pub fn start(place: &Place, quiet: bool) -> anyhow::Result<Children> {
+        Ok(Children { twin: twin(place)?, daemon: daemon(place)?, restarts: 0, quiet })
     }
 
     /// Starts again what has died.
@@ -31,6 +32,11 @@ impl Children {
         self.restarts += 1;
         let logs = place.dir.display();
         anyhow::ensure!(self.restarts <= RESTARTS, "the daemon or the twin keeps dying; their logs are in {logs}");
+        for (name, status) in [("twin", died.0), ("daemon", died.1)] {
+            if let Some(status) = status.filter(|_| !self.quiet) {
+                crate::out::line(&format!("the {name} ended ({status}) and is started again; see {logs}/{name}.log"));
+            }
+        }
         std::thread::sleep(Duration::from_millis(300));
         if died.0.is_some() {
             self.twin = twin(place)?;

@@ -15,7 +15,6 @@ use place::Place;
 use serde_json::{Value, json};
 use std::path::Path;
 use std::time::{Duration, Instant};
-use stewards_core::refusal::Refusal;
 use stewards_web::Ask;
 use story::Story;
 
@@ -36,7 +35,7 @@ pub fn run(dir: Option<&Path>, args: &cli::Demo, json: bool) -> Outcome {
     say(&format!("The demo's directory is {}", place.dir.display()));
     let began = Instant::now();
     let stop = interrupts()?;
-    let mut children = Children::start(&place)?;
+    let mut children = Children::start(&place, quiet)?;
     let told = play(&place, args, &mut children, &stop, quiet, began);
     let summary = match told {
         Ok(summary) => summary,
@@ -57,6 +56,10 @@ pub fn run(dir: Option<&Path>, args: &cli::Demo, json: bool) -> Outcome {
         }
     }
     children.end();
+    if !done {
+        let dir = stewards_core::text::shell(&place.dir.to_string_lossy());
+        say(&format!("\nTo go on: stewards demo --dir {dir}"));
+    }
     end(&summary, json)
 }
 
@@ -103,10 +106,9 @@ fn play(
     began: Instant,
 ) -> anyhow::Result<Value> {
     let mut story = Story::new(quiet);
-    let client = wait_for(children, place, stop, "the daemon", || {
-        Client::of_socket(place.socket()?)?.get::<Value>("/api/build").map(|_| ())
-    })
-    .and_then(|()| Client::of_socket(place.socket()?))?;
+    let client =
+        wait_for(children, place, stop, "the daemon", || client(place)?.get::<Value>("/api/build").map(|_| ()))
+            .and_then(|()| client(place))?;
     wait_for(children, place, stop, "the twin", || world::seed(place))?;
     let code = client.post("/api/link", &Value::Null)?;
     story.line(&format!(
@@ -141,7 +143,7 @@ fn play(
             press(&client, &row, &mut story);
         }
         let given_up = stuck && (args.yes || !waiting);
-        let settled = ended && story.settled(&client);
+        let settled = ended && story::settled(&client, &ticket);
         if settled || given_up || stop.pressed() {
             let _ = story.follow(&client);
             let seconds = began.elapsed().as_secs_f64() + place.spent()?;
@@ -151,6 +153,11 @@ fn play(
         }
         std::thread::sleep(BEAT);
     }
+}
+
+/// Never waits for long: the demo must hear Ctrl-C.
+fn client(place: &Place) -> anyhow::Result<Client> {
+    Client::of_socket(place.socket()?, Duration::from_secs(3))
 }
 
 /// What the person does with a button that is there.
@@ -189,10 +196,12 @@ fn wait_for<T>(
 fn summary(ticket: &str, row: &Value, counts: &Value, seconds: f64, settled: bool, interrupted: bool) -> Value {
     let pull = &row["pulls"][0];
     let merged = pull["state"] == "merged";
-    let outcome = match (settled && merged, interrupted) {
-        (true, _) => "done",
-        (false, true) => "interrupted",
-        (false, false) => "stuck",
+    let outcome = match () {
+        () if settled && merged => "done",
+        () if interrupted => "interrupted",
+        // Canceled, let go or switched off: it ended, and not by a merge.
+        () if settled => "ended",
+        () => "stuck",
     };
     let key = |k: &Value| k["repo"].as_str().map(|repo| format!("{repo}#{}", k["number"]));
     let mut all = json!({
@@ -210,12 +219,9 @@ fn summary(ticket: &str, row: &Value, counts: &Value, seconds: f64, settled: boo
         "cut": counts["cut"],
     });
     if outcome != "done" {
-        all["stuck"] = json!({ "phase": row["phase"], "phrase": row["phrase"], "needs": row["needs"], "notes": row["notes_pending"] });
+        let unknown = json!("unknown, because the daemon did not answer");
+        let known = |name: &str| if row.is_null() { unknown.clone() } else { row[name].clone() };
+        all["stuck"] = json!({ "phase": known("phase"), "phrase": known("phrase"), "needs": row["needs"], "notes": row["notes_pending"] });
     }
     all
-}
-
-/// A demo directory in use or of another kind.
-pub fn refused(code: &str, says: String, hint: &str) -> anyhow::Error {
-    Refusal::busy(code, says, hint).into()
 }

@@ -1,13 +1,13 @@
 //! The demo's directory: what was chosen once and is kept there.
 
-use super::refused;
 use crate::settings::{self, Secrets, Settings};
 use crate::twin::TwinFile;
 use anyhow::Context;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
-use stewards_store::{DirLock, LockError};
+use stewards_core::refusal::Refusal;
+use stewards_store::DirLock;
 
 /// Chosen once.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -35,14 +35,9 @@ impl Place {
         };
         if dir.is_dir() && !dir.join("demo.json").exists() && std::fs::read_dir(&dir)?.next().is_some() {
             let says = format!("{} is not empty and no demo's directory", dir.display());
-            return Err(refused("not_a_demo", says, "name an empty or a new one with --dir"));
+            return Err(Refusal::usage("not_a_demo", says, "name an empty or a new one with --dir").into());
         }
-        let lock = DirLock::take(&dir, &format!("the demo with pid {}", std::process::id())).map_err(|e| match e {
-            LockError::Held(owner) => {
-                refused("held", format!("{} is in use by {owner}", dir.display()), "one demo a directory")
-            }
-            LockError::Io(e) => anyhow::Error::from(e).context(dir.display().to_string()),
-        })?;
+        let lock = settings::lock(&dir, "the demo")?;
         let file = dir.join("demo.json");
         let mut chosen: Chosen = settings::read(&file)?;
         if chosen.twin_port == 0 {

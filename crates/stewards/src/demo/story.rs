@@ -46,21 +46,18 @@ impl Story {
         }
         Ok(any)
     }
+}
 
-    /// Nothing is left to be done: threads archived, worktrees gone.
-    pub fn settled(&self, client: &Client) -> bool {
-        let Ok(threads) = client.get::<Vec<Value>>("/api/threads") else { return false };
-        threads.iter().filter(|t| t["role"] != "project_steward").all(|t| {
-            let id = t["id"].as_str().unwrap_or_default();
-            let whole: Value = client.get(&format!("/api/threads/{id}")).unwrap_or(Value::Null);
-            let made = &whole["environment"];
-            let gone = made["kind"] == "checkout"
-                || made["state"] == "removed"
-                || made["state"] == "unmade"
-                || made["state"]["moved_aside"].is_object();
-            t["archived"] == true && t["status"] != "stopping" && gone
-        })
-    }
+/// Nothing of the effort is left to be done: threads archived, worktrees gone.
+pub fn settled(client: &Client, key: &str) -> bool {
+    let Ok(threads) = client.get::<Vec<Value>>("/api/threads") else { return false };
+    threads.iter().filter(|t| t["key"] == key).all(|t| {
+        let id = t["id"].as_str().unwrap_or_default();
+        let whole: Value = client.get(&format!("/api/threads/{id}")).unwrap_or(Value::Null);
+        let (kind, state) = (&whole["environment"]["kind"], &whole["environment"]["state"]);
+        let gone = kind == "checkout" || state == "removed" || state == "unmade" || state["moved_aside"].is_object();
+        t["archived"] == true && t["status"] != "stopping" && gone
+    })
 }
 
 /// The numbers at the end.
@@ -70,6 +67,10 @@ pub fn closing(summary: &Value) {
     match summary["outcome"].as_str() {
         Some("done") => {
             out::line(&format!("{} is done: {} was merged.", text(&summary["ticket"]), text(&summary["pull"])))
+        }
+        Some("ended") => {
+            let how = text(&summary["stuck"]["phrase"]);
+            out::line(&format!("{} ended without a merge: {how}.", text(&summary["ticket"])));
         }
         other => {
             out::line(&format!("{} is not done ({}).", text(&summary["ticket"]), other.unwrap_or("unknown")));
@@ -96,6 +97,9 @@ pub fn closing(summary: &Value) {
     }
     for wake in summary["wakes"].as_array().into_iter().flatten() {
         out::line(&format!("  wake of {}: {}", text(&wake["thread"]), text(&wake["cause"])));
+    }
+    if summary["turns"].is_null() {
+        return out::line("  What it cost could not be asked.");
     }
     out::line(&format!("  {} ring(s); what woke nobody:", summary["rings"]));
     for (why, n) in summary["quiet"].as_object().into_iter().flatten() {

@@ -51,6 +51,8 @@ fn every_refusal_has_a_sentence_a_hint_and_an_exit_code() {
         (vec!["bus", "gossip", "--to", "thr_1"], 2),
         (vec!["bus", "done", "--to", "thr_1", "--field", "ref"], 2),
         (vec!["check"], 78),
+        (vec!["show", ""], 2),
+        (vec!["demo", "--dir", "/dev/null"], 2),
         (vec!["init", "--team", "not a key"], 2),
         (vec!["init", "--team", "DEMO", "--worker", "a//b"], 2),
         (vec!["thread", "spawn", "--role", "worker", "--title", "t", "--prompt-file", "."], 2),
@@ -70,7 +72,16 @@ fn a_demo_does_not_touch_a_directory_that_is_not_its_own() {
     let dir = tempfile::tempdir().unwrap();
     file(dir.path(), "letter.txt", "dear");
     let (_, error, code) = told(&stewards(&["demo", "--dir"]).arg(dir.path()).output().unwrap());
-    assert_eq!(code, 75, "{error}");
+    assert_eq!(code, 2, "{error}");
     assert!(error.contains("is not empty and no demo's directory"), "{error}");
     assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1);
+}
+
+#[test]
+fn settings_that_cannot_be_read_are_a_matter_of_configuration() {
+    let dir = tempfile::tempdir().unwrap();
+    file(dir.path(), "settings.json", "{garbage");
+    let (_, error, code) = told(&stewards(&["serve", "--dir"]).arg(dir.path()).output().unwrap());
+    assert_eq!(code, 78, "{error}");
+    assert!(error.contains("settings.json is not as it should be") && error.contains("Hint: "), "{error}");
 }

@@ -2,7 +2,7 @@
 
 use stewards_core::ids::ThreadId;
 use stewards_core::machine::{Caller, Event, Fact};
-use stewards_core::snapshot::{Author, Mergeable, PullState, Rollup, Snapshot};
+use stewards_core::snapshot::{Author, Mergeable, PullState, Review, Rollup, Snapshot};
 use stewards_core::stewards::{Binding, LinkedPull, News, Standing, WAKE_CAP, compose, gate};
 use stewards_core::threads::{Role, SendMode, Status};
 use stewards_testkit::{MINUTE, SECOND, Sim, Weather};
@@ -52,6 +52,9 @@ fn an_unknown_is_never_a_yes() {
         let verdict = gate(sim.world(), &binding, &read);
         assert!(!verdict.met && verdict.unmet.iter().any(|u| u.contains(words)), "{words}: {:?}", verdict.unmet);
     }
+    let mut objected = pull.clone();
+    objected.objections.push("Ann".into());
+    assert!(gate(sim.world(), &binding, &objected).unmet.contains(&"Ann asks for changes".to_owned()));
     let mut owners = pull.clone();
     owners.marker.as_mut().unwrap().lane = "owner-reviewed".into();
     assert!(!gate(sim.world(), &binding, &owners).met);
@@ -251,4 +254,40 @@ fn switching_off_gives_one_stop_turn_and_on_again_takes_the_same_thread_up() {
     sim.run(sim.now + 30 * SECOND, |_| false);
     let binding = only_binding(&sim);
     assert_eq!((binding.standing, binding.steward), (Standing::Open, Some(steward)));
+}
+
+#[test]
+fn a_reviewers_request_for_changes_counts_until_it_is_taken_back() {
+    let sim = waiting();
+    let mut pull = sim.outside.pulls.values().next().unwrap().clone();
+    let ann = Author { login: "ann".into(), name: "Ann".into(), bot: false, me: false };
+    let mut say = |verdict: &str| {
+        let at = jiff::Timestamp::UNIX_EPOCH;
+        let (id, commit) = (pull.reviews.len().to_string(), pull.head_sha.clone());
+        pull.reviews.push(Review { id, author: ann.clone(), verdict: verdict.into(), commit, body: String::new(), at });
+        LinkedPull::read(&pull, None).objections
+    };
+    assert_eq!(say("changes_requested"), ["Ann"]);
+    assert_eq!(say("commented"), ["Ann"]);
+    assert_eq!(say("dismissed"), Vec::<String>::new());
+    assert_eq!(say("changes_requested"), ["Ann"]);
+    assert_eq!(say("approved"), Vec::<String>::new());
+}
+
+#[test]
+fn a_worker_that_was_stopped_by_hand_wakes_its_steward() {
+    let mut sim = Sim::new(1, Weather::calm(), None);
+    sim.person_acts = false;
+    sim.outside(|o| {
+        o.ticket();
+    });
+    let busy = |s: &Sim| s.world().threads.values().any(|t| t.role == Role::Worker && t.status == Status::Active);
+    sim.run(2 * MINUTE, busy);
+    let (worker, turns) = (of(&sim, Role::Worker), sim.turns());
+    sim.tell(Event::Stopped { caller: Caller::Person, thread: worker }).unwrap();
+    sim.run(sim.now + MINUTE, |_| false);
+    assert_eq!(sim.turns(), turns + 1);
+    assert!(sim.facts().iter().any(|f| {
+        matches!(f, Fact::Learned { news } if news.iter().any(|n| n.wakes && n.line.contains("stopped by hand")))
+    }));
 }
