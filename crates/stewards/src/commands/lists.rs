@@ -9,6 +9,7 @@ use std::path::Path;
 use stewards_core::machine::World;
 use stewards_core::refusal::{Exit, Refusal};
 use stewards_core::stewards;
+use stewards_core::text::{cut, one_line, plain};
 use stewards_core::threads::Role;
 use stewards_store::Reader;
 
@@ -246,13 +247,39 @@ pub fn thread(dir: Option<&Path>, id: &str, json: bool) -> Outcome {
             "message {} ({}): {}",
             text(&message["id"]),
             text(&message["state"]),
-            stewards_core::text::cut(&stewards_core::text::one_line(&text(&message["text"])), 120)
+            cut(&one_line(&text(&message["text"])), 120)
         ));
     }
-    for line in found["transcript"].as_array().into_iter().flatten() {
-        out::line(&text(&line["body"]));
+    if let Some(error) = thread["error"].as_str() {
+        out::line(&format!("failed: {error}"));
     }
+    // Crumbs of text are joined; a call and its result have a line each.
+    let mut words = String::new();
+    for line in found["transcript"].as_array().into_iter().flatten() {
+        let body = &line["body"];
+        if let Some(more) = body["text"]["text"].as_str() {
+            words.push_str(more);
+            continue;
+        }
+        say(&mut words);
+        if let Some(title) = body["tool_call"]["title"].as_str() {
+            out::line(&format!("> {}", cut(&one_line(title), 160)));
+        }
+        if let Some(result) = body.get("tool_result") {
+            let mark = if result["ok"] == true { "ok" } else { "failed" };
+            out::line(&format!("  {mark}: {}", cut(&one_line(&text(&result["text"])), 160)));
+        }
+    }
+    say(&mut words);
     Ok(0)
+}
+
+/// Says what was gathered, if anything.
+fn say(words: &mut String) {
+    if !words.trim().is_empty() {
+        out::line(plain(words).trim());
+    }
+    words.clear();
 }
 
 /// What the daemon was built from, and whether this client is another build.

@@ -24,7 +24,10 @@ async fn woken(t: &Turn, brief: &Brief, wake: &Wake) -> Step<()> {
     t.say(&format!("I look at {}.", wake.key)).await?;
     let state = wake.phase.as_deref().unwrap_or("this state");
     if wake.ending || wake.stage == "done" {
-        let summary = format!("{} is {state}; nothing is left open.", wake.key);
+        let open: Vec<&str> = wake.pulls.iter().filter(|p| p.state == "Open").map(|p| p.key.as_str()).collect();
+        let left =
+            if open.is_empty() { "nothing is left open".into() } else { format!("{} is left open", open.join(", ")) };
+        let summary = format!("{} is {state}; {left}.", wake.key);
         return end(t, wake, json!({"summary": summary, "nextAction": "none", "noMorePulls": true}), None).await;
     }
     let building = matches!(wake.stage.as_str(), "triage" | "spec" | "build");
