@@ -156,16 +156,23 @@ impl Heart {
         for event in events {
             replies.push(take(&self.decider, &batch, &mut self.world, self.run, &mut self.no, tick, event)?);
         }
+        // Planned and changed nothing: not tried again in this step.
+        let mut idle = BTreeSet::new();
         for round in 0.. {
             let now = Moment { wall: tick.wall, elapsed: tick.elapsed, run: self.run, no: self.no };
             let mut due = plan(&self.world, &now);
-            due.retain(|(subject, event)| !self.broken.contains(&mark(subject, event)));
+            due.retain(|(subject, event)| {
+                let mark = mark(subject, event);
+                !self.broken.contains(&mark) && !idle.contains(&mark)
+            });
             // One at a time: an event may settle what made the next one due.
             let Some((subject, event)) = due.into_iter().next() else { break };
             let before = self.no;
             let refused = take(&self.decider, &batch, &mut self.world, self.run, &mut self.no, tick, &event)?.is_err();
-            if refused || self.no == before || round >= MAX_ROUNDS {
+            if refused || round >= MAX_ROUNDS {
                 self.broken.insert(mark(&subject, &event));
+            } else if self.no == before {
+                idle.insert(mark(&subject, &event));
             }
         }
         let now = Moment { wall: tick.wall, elapsed: tick.elapsed, run: self.run, no: self.no };

@@ -83,7 +83,15 @@ fn project(world: &mut World, id: &ProjectId, fact: &Fact, at: &Moment) {
 
 fn binding(world: &mut World, id: &BindingId, fact: &Fact, at: &Moment) {
     if let Fact::CandidateSeen { project, entity, key } = fact {
-        let former = world.bindings.get(id);
+        if let Some(former) = world.bindings.get_mut(id) {
+            // What is known of it stays; an adoption begins the rest anew.
+            former.standing = Standing::Candidate;
+            former.project = project.clone();
+            former.window = None;
+            former.look = None;
+            former.look_again = None;
+            return;
+        }
         let row = Binding {
             id: id.clone(),
             project: project.clone(),
@@ -92,11 +100,10 @@ fn binding(world: &mut World, id: &BindingId, fact: &Fact, at: &Moment) {
             title: String::new(),
             url: String::new(),
             standing: Standing::Candidate,
-            // A thread that managed it before is taken up again.
-            steward: former.and_then(|b| b.steward.clone()),
+            steward: None,
             state: None,
             observed: None,
-            pulls: former.map(|b| b.pulls.clone()).unwrap_or_default(),
+            pulls: Vec::new(),
             window: None,
             look: None,
             look_again: None,
@@ -111,7 +118,7 @@ fn binding(world: &mut World, id: &BindingId, fact: &Fact, at: &Moment) {
             asked: false,
             merging: None,
             adopted: None,
-            ended: former.and_then(|b| b.ended.clone()),
+            ended: None,
         };
         world.bindings.insert(id.clone(), row);
         return;
@@ -169,6 +176,12 @@ fn binding(world: &mut World, id: &BindingId, fact: &Fact, at: &Moment) {
             row.steward = Some(steward.clone());
             row.adopted = Some(at.wall);
             row.ended = None;
+            row.ready.clear();
+            row.leave = false;
+            row.report = None;
+            row.asked = false;
+            row.merging = None;
+            row.wake_by = None;
         }
         Fact::Learned { news } => {
             row.news.extend(news.iter().cloned());

@@ -9,7 +9,7 @@ use crate::moment::Moment;
 use crate::refusal::Refusal;
 use crate::stewards;
 use crate::text::one_line;
-use crate::threads::{self, Parcel, Sender, SpawnAsk, Status};
+use crate::threads::{self, EnvironmentState, Parcel, Sender, SpawnAsk, Status};
 use crate::trouble::{Course, Trouble, policy};
 
 /// Decides what an event means. Facts and effects, or a refusal that changes no row.
@@ -190,8 +190,8 @@ fn answered(out: &mut Outcome, view: &View<'_>, id: &EffectId, effect: &Effect, 
             out.effect(Effect::ReadBb { spec: spec.clone() });
         }
         (Effect::Checkout { spec }, Answer::Checkout(Err(trouble))) => {
-            let subject = Subject::Project(spec.project.clone());
-            again_or_tell(out, subject, id, effect, trouble, attempts);
+            config_unreadable(out, &spec.project, trouble);
+            again_or_tell(out, Subject::Project(spec.project.clone()), id, effect, trouble, attempts);
         }
         (Effect::ReadBb { spec }, Answer::Bb(result)) => config_read(out, &spec.project, result),
         (Effect::FindAdoptable { project, .. }, Answer::Adoptable(found)) => stewards::swept(out, project, found),
@@ -212,7 +212,13 @@ fn answered(out: &mut Outcome, view: &View<'_>, id: &EffectId, effect: &Effect, 
         },
         (Effect::RemoveEnvironment { thread, .. }, Answer::EnvironmentRemoved(removed)) => match removed {
             Ok(removed) => threads::environment_removed(out, thread, removed.clone()),
-            Err(trouble) => again_or_tell(out, Subject::Thread(thread.clone()), id, effect, trouble, attempts),
+            Err(trouble) => {
+                again_or_tell(out, Subject::Thread(thread.clone()), id, effect, trouble, attempts);
+                if out.fate == Fate::Done {
+                    let says = format!("it could not be removed: {}", one_line(&trouble.to_string()));
+                    out.thread(thread, Fact::EnvironmentIs { state: EnvironmentState::Failed { says } });
+                }
+            }
         },
         (Effect::Turn { thread, turn }, Answer::TurnEnded { end, tokens, last_words }) => {
             threads::turn_ended(out, thread, turn, end.clone(), *tokens, last_words);
@@ -266,11 +272,14 @@ fn config_read(out: &mut Outcome, id: &ProjectId, result: &Result<crate::ports::
                 stewards::project_steward(out, id);
             }
         }
-        Err(trouble) => {
-            let says = one_line(&trouble.to_string());
-            if project.unread.as_deref() != Some(&says) {
-                out.project(id, Fact::ConfigUnreadable { says });
-            }
-        }
+        Err(trouble) => config_unreadable(out, id, trouble),
+    }
+}
+
+/// Said once for as long as it stays the same.
+fn config_unreadable(out: &mut Outcome, id: &ProjectId, trouble: &Trouble) {
+    let says = one_line(&trouble.to_string());
+    if out.world.projects.get(id).is_some_and(|p| p.unread.as_deref() != Some(&says)) {
+        out.project(id, Fact::ConfigUnreadable { says });
     }
 }

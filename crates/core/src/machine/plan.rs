@@ -13,7 +13,7 @@ pub fn plan(world: &World, now: &Moment) -> Vec<(Subject, Event)> {
     for project in world.projects.values().filter(|p| p.on && !p.sweeping) {
         // What another run had set does not hold: a start sweeps at once.
         let due = project.next_sweep.as_ref().is_none_or(|d| d.run != now.run || d.passed(now));
-        if due && project.checkout.is_some() {
+        if due {
             all.push((Subject::Project(project.id.clone()), Event::SweepDue { project: project.id.clone() }));
         }
     }

@@ -108,6 +108,9 @@ fn consider(out: &mut Outcome, binding: &Binding, snapshot: &Snapshot) {
         Some(former) => {
             let former = former.clone();
             out.thread(&former, Fact::Unarchived);
+            if out.world.threads.get(&former).is_some_and(|t| t.failures > 0) {
+                out.thread(&former, Fact::Retried);
+            }
             former
         }
         None => create_steward(out, &project, &binding.id, &ticket.identifier, model),

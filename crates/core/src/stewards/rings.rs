@@ -28,7 +28,8 @@ pub fn rang(out: &mut Outcome, view: &View<'_>, ring_: &Ring) {
     match &ring_.about {
         About::Ticket { uuid, key, team } => {
             let entity = Entity::Ticket { uuid: uuid.clone() };
-            let known = out.world.bindings.get(&entity.binding()).is_some();
+            // One that has ended may have been reopened: it is considered anew.
+            let known = out.world.bindings.get(&entity.binding()).is_some_and(|b| b.standing != Standing::Ended);
             let project = out.world.project_of_team(team).map(|p| p.id.clone());
             match (known, project) {
                 (true, _) => ring(out, &entity.binding(), &why),
@@ -113,9 +114,8 @@ pub fn sweep_due(out: &mut Outcome, id: &ProjectId) {
     let checkout = project.checkout.is_some();
     let next = out.now.after(out.world.host.settings.sweep);
     out.project(id, Fact::SweepBegan { next });
-    if checkout {
-        out.effect(Effect::ReadBb { spec });
-    }
+    // A checkout that was given up is tried again; one in the air is the same one.
+    out.effect(if checkout { Effect::ReadBb { spec } } else { Effect::Checkout { spec } });
     match ask.filter(|a| !a.teams.is_empty()) {
         Some(ask) => {
             out.effect(Effect::FindAdoptable { project: id.clone(), ask });

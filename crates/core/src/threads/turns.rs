@@ -131,7 +131,8 @@ pub fn stop(out: &mut Outcome, id: &ThreadId, archive: bool) {
 pub fn stopped(out: &mut Outcome, id: &ThreadId) {
     out.thread(id, Fact::Stopped);
     let Some(thread) = out.world.threads.get(id) else { return };
-    let made = matches!(thread.environment.state, EnvironmentState::Ready { .. } | EnvironmentState::Making);
+    // One that is still being made is removed once it is there.
+    let made = matches!(thread.environment.state, EnvironmentState::Ready { .. });
     match thread.branch() {
         Some(branch) if thread.archived.is_some() && made => {
             let branch = branch.to_owned();

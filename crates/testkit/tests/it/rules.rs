@@ -4,7 +4,7 @@ use stewards_core::ids::ThreadId;
 use stewards_core::machine::{Caller, Event, Fact};
 use stewards_core::snapshot::{Author, Mergeable, PullState, Review, Rollup, Snapshot};
 use stewards_core::stewards::{Binding, LinkedPull, News, Standing, WAKE_CAP, compose, gate};
-use stewards_core::threads::{Role, SendMode, Status};
+use stewards_core::threads::{EnvironmentState, Role, SendMode, Status};
 use stewards_testkit::{MINUTE, SECOND, Sim, Weather};
 
 /// Until the Merge item waits; nobody presses it.
@@ -290,4 +290,45 @@ fn a_worker_that_was_stopped_by_hand_wakes_its_steward() {
     assert!(sim.facts().iter().any(|f| {
         matches!(f, Fact::Learned { news } if news.iter().any(|n| n.wakes && n.line.contains("stopped by hand")))
     }));
+}
+
+#[test]
+fn a_ticket_that_is_reopened_is_taken_up_by_the_same_thread() {
+    let mut sim = Sim::new(1, Weather::calm(), None);
+    sim.outside(|o| {
+        o.ticket();
+    });
+    sim.run(15 * MINUTE, Sim::all_done);
+    let (steward, turns) = (of(&sim, Role::Steward), sim.turns());
+    let uuid = sim.outside.tickets.keys().next().unwrap().clone();
+    let ann = Author { login: "ann".into(), name: "Ann".into(), bot: false, me: false };
+    // News of a finished ticket are looked at and change nothing.
+    sim.outside(|o| o.comment_on_ticket(&uuid, ann, "Thanks!"));
+    sim.run(sim.now + MINUTE, |_| false);
+    let ended = only_binding(&sim);
+    assert_eq!((sim.turns(), &ended.standing), (turns, &Standing::Ended));
+    assert_eq!(ended.title, "Say hello rightly");
+    sim.outside(|o| o.set_state(&uuid, "Todo", "unstarted"));
+    sim.run(sim.now + MINUTE, |_| false);
+    let binding = only_binding(&sim);
+    assert_eq!((binding.standing, binding.steward), (Standing::Open, Some(steward)));
+    assert_eq!(sim.turns(), turns + 1);
+}
+
+#[test]
+fn a_label_removed_while_the_worktree_is_being_made_leaves_no_worktree() {
+    let mut sim = Sim::new(1, Weather::calm(), None);
+    sim.outside(|o| {
+        o.ticket();
+    });
+    let making = |s: &Sim| {
+        let state = |t: &stewards_core::threads::Thread| t.environment.state == EnvironmentState::Making;
+        s.world().threads.values().any(state)
+    };
+    sim.run(5 * MINUTE, making);
+    let project = sim.world().projects.values().next().unwrap().id.clone();
+    sim.tell(Event::Switched { project, on: false }).unwrap();
+    sim.run(sim.now + 5 * MINUTE, |_| false);
+    assert_eq!(sim.outside.worktrees.len(), 0);
+    assert!(sim.all_done());
 }
