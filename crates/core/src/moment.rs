@@ -43,6 +43,13 @@ impl Deadline {
         self.left(now) <= 0
     }
 
+    /// For waits that only save work (a window, a rest, a try again): it has
+    /// passed, or another run had set it. A restart waits for nothing, so a
+    /// clock that was set back meanwhile cannot hold anything up.
+    pub fn due(&self, now: &Moment) -> bool {
+        self.run != now.run || self.passed(now)
+    }
+
     /// Milliseconds until it passes; zero or less once it has.
     pub fn left(&self, now: &Moment) -> Millis {
         if self.run == now.run {

@@ -178,7 +178,7 @@ impl Heart {
         let now = Moment { wall: tick.wall, elapsed: tick.elapsed, run: self.run, no: self.no };
         let mut effects = Vec::new();
         for row in batch.outbox()?.into_iter().filter(|r| !r.started) {
-            if row.not_before.as_ref().is_some_and(|d| !d.passed(&now)) {
+            if row.not_before.as_ref().is_some_and(|d| !d.due(&now)) {
                 continue;
             }
             batch.effect_started(&row.id)?;
@@ -197,7 +197,13 @@ impl Heart {
     /// Milliseconds until the passing of time alone makes a step worth while.
     pub fn due(&self, tick: Tick) -> Result<Option<Millis>, StoreError> {
         let now = Moment { wall: tick.wall, elapsed: tick.elapsed, run: self.run, no: self.no };
-        let retries = self.store.outbox()?.into_iter().filter(|r| !r.started).filter_map(|r| r.not_before);
+        let retries = self
+            .store
+            .outbox()?
+            .into_iter()
+            .filter(|r| !r.started)
+            .filter_map(|r| r.not_before)
+            .filter(|d| !d.due(&now));
         Ok(next_deadline(&self.world, &now).into_iter().chain(retries).map(|d| d.left(&now).max(0)).min())
     }
 

@@ -116,7 +116,7 @@ fn worker(sim: &mut Sim, me: &Thread, n: usize) -> Next {
                     reason: "mine".into(),
                     ttl: 1_800_000,
                 };
-                sim.act(event);
+                sim.claims(event);
             }
             Next::Step
         }

@@ -269,6 +269,15 @@ impl Sim {
         }
     }
 
+    /// A claim may find that the person was quicker: busy is no fault.
+    pub(crate) fn claims(&mut self, event: Event) {
+        if let Err(refusal) = self.tell(event)
+            && !["down", "busy"].contains(&refusal.code.as_str())
+        {
+            self.sins.push(format!("a claim was refused: {}", refusal.says));
+        }
+    }
+
     pub(crate) fn spawn(&mut self, event: Event) {
         if self.plant == Some(Plant::DoubleSpawn) {
             self.act(event.clone());

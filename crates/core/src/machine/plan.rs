@@ -11,8 +11,7 @@ use crate::threads::{EnvironmentState, can_begin};
 pub fn plan(world: &World, now: &Moment) -> Vec<(Subject, Event)> {
     let mut all = Vec::new();
     for project in world.projects.values().filter(|p| p.on && !p.sweeping) {
-        // What another run had set does not hold: a start sweeps at once.
-        let due = project.next_sweep.as_ref().is_none_or(|d| d.run != now.run || d.passed(now));
+        let due = project.next_sweep.as_ref().is_none_or(|d| d.due(now));
         if due {
             all.push((Subject::Project(project.id.clone()), Event::SweepDue { project: project.id.clone() }));
         }
@@ -65,7 +64,7 @@ pub fn next_deadline(world: &World, now: &Moment) -> Option<Deadline> {
         .chain(again)
         .chain(wakes)
         .chain(rests)
-        .filter(|d| !d.passed(now))
+        .filter(|d| !d.due(now))
         .min_by_key(|d| d.left(now))
         .cloned()
 }
@@ -75,8 +74,8 @@ fn look_is_due(world: &World, binding: &Binding, now: &Moment) -> bool {
     if binding.look.is_some() || binding.standing == Standing::Ended {
         return false;
     }
-    let closed = binding.window.as_ref().is_some_and(|w| w.closes.passed(now));
-    let again = binding.look_again.as_ref().is_some_and(|d| d.passed(now));
+    let closed = binding.window.as_ref().is_some_and(|w| w.closes.due(now));
+    let again = binding.look_again.as_ref().is_some_and(|d| d.due(now));
     let steward = binding.steward.as_ref().and_then(|s| world.threads.get(s));
     let at_work = binding.live() && steward.is_some_and(|t| t.status.busy());
     (closed || again) && !at_work && binding.merging.is_none()

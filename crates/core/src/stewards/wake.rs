@@ -208,5 +208,5 @@ pub(crate) fn may_wake(world: &World, binding: &Binding, now: &crate::moment::Mo
     let on = world.projects.get(&binding.project).is_some_and(|p| p.on && p.checkout.is_some())
         || matches!(binding.standing, Standing::Ending { .. });
     let settled = binding.window.is_none() && binding.look.is_none() && binding.merging.is_none();
-    free && on && (settled || binding.wake_by.as_ref().is_some_and(|d| d.passed(now)))
+    free && on && (settled || binding.wake_by.as_ref().is_some_and(|d| d.due(now)))
 }

@@ -305,7 +305,7 @@ impl Thread {
 
     /// It rests after a failure.
     pub fn resting(&self, now: &Moment) -> bool {
-        self.rest.as_ref().is_some_and(|d| !d.passed(now))
+        self.rest.as_ref().is_some_and(|d| !d.due(now))
     }
 
     pub fn branch(&self) -> Option<&str> {
