@@ -8,7 +8,7 @@ use stewards_core::ids::{ThreadId, TurnId};
 use stewards_core::machine::{Answer, Effect, Write};
 use stewards_core::ports::{Agents, Pulls, Repo, Tickets, TurnEnd, TurnEvent, TurnSink};
 use stewards_core::snapshot::{LookAsk, PullState, Snapshot};
-use stewards_core::stewards::pull_of_url;
+use stewards_core::stewards::{no_longer_mergeable, pull_of_url};
 use stewards_core::text::cut;
 use stewards_core::threads::Tokens;
 use stewards_core::trouble::Trouble;
@@ -59,9 +59,16 @@ pub async fn perform(ports: &Ports, started: &Started, sink: Arc<dyn TurnSink>) 
 /// Whether a write has happened already, and as what.
 pub async fn probe(ports: &Ports, write: &Write) -> Result<Option<String>, Trouble> {
     match write {
-        Write::Merge { pull, .. } => {
+        Write::Merge { pull, head_sha, .. } => {
             let read = ports.pulls.pull(pull).await?;
-            Ok((read.state == PullState::Merged).then(|| read.merge_sha.unwrap_or_default()))
+            if read.state == PullState::Merged {
+                return Ok(Some(read.merge_sha.unwrap_or_default()));
+            }
+            // It was judged some time ago: what was read now has the last word.
+            match no_longer_mergeable(&read, head_sha) {
+                Some(says) => Err(Trouble::Refused { says }),
+                None => Ok(None),
+            }
         }
         Write::Comment { pull, marker, .. } => {
             let read = ports.pulls.pull(pull).await?;
@@ -89,10 +96,21 @@ async fn look(ports: &Ports, ask: &LookAsk) -> Result<Snapshot, Trouble> {
         }
     }
     for (repo, branch) in &ask.branches {
-        keys.extend(ports.pulls.of_branch(repo, branch).await?);
+        // A repository that is not found is one that this login cannot read: the
+        // ticket is where it was.
+        let found = ports.pulls.of_branch(repo, branch).await.map_err(|trouble| match trouble {
+            Trouble::Gone { says } => Trouble::Unauthorized { says },
+            other => other,
+        })?;
+        keys.extend(found);
     }
     for key in keys {
-        snapshot.pulls.push(ports.pulls.pull(&key).await?);
+        match ports.pulls.pull(&key).await {
+            Ok(pull) => snapshot.pulls.push(pull),
+            // A link may lead nowhere; only the entity itself can be gone.
+            Err(Trouble::Gone { .. }) if ask.entity != Entity::Pull(key.clone()) => {}
+            Err(trouble) => return Err(trouble),
+        }
     }
     Ok(snapshot)
 }

@@ -170,6 +170,13 @@ async fn carry_out(github: &GitHub, command: Command) -> anyhow::Result<Option<(
             Ok(None)
         }
         Command::Api { path, method, fields } => {
+            // Merging and approving have their own gates.
+            let last =
+                path.split('?').next().unwrap_or_default().trim_end_matches('/').rsplit('/').next().unwrap_or_default();
+            if ["merge", "reviews", "merge-async"].contains(&last) && (method != "GET" || !fields.is_empty()) {
+                let says = format!("`{path}` is not written to from a thread");
+                return Err(Refusal::not_met("gated", says, "merge with: stewards merge <owner/repo#N>").into());
+            }
             let mut body = serde_json::Map::new();
             for pair in &fields {
                 let (name, value) = pair.split_once('=').with_context(|| format!("`{pair}` is not name=value"))?;

@@ -132,8 +132,10 @@ fn providers(settings: &Settings) -> anyhow::Result<BTreeMap<String, Provider>> 
 /// environment or in that of a process it descends from.
 fn descent(mark: String) -> stewards_web::Descent {
     Arc::new(move |pid| {
+        let environ = |pid: i32| std::fs::read(format!("/proc/{pid}/environ"));
+        environ(pid).map_err(|_| ())?;
         let of = |pid: i32| {
-            let environ = std::fs::read(format!("/proc/{pid}/environ")).ok()?;
+            let environ = environ(pid).ok()?;
             let value = |name: &str| {
                 let prefix = format!("{name}=");
                 environ
@@ -146,14 +148,17 @@ fn descent(mark: String) -> stewards_web::Descent {
             let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
             stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok().filter(|p| *p > 1)
         };
-        let mut at = Some(pid);
+        let mut at = pid;
         for _ in 0..64 {
-            if let Some(thread) = of(at?) {
-                return Some(ThreadId(thread));
+            if let Some(thread) = of(at) {
+                return Ok(Some(ThreadId(thread)));
             }
-            at = parent(at?);
+            match parent(at) {
+                Some(next) => at = next,
+                None => break,
+            }
         }
-        None
+        Ok(None)
     })
 }
 

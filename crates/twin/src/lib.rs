@@ -184,8 +184,10 @@ pub async fn serve(config: Config, shutdown: impl Future<Output = ()>) -> Result
         faults: Mutex::default(),
         repo_locks: Mutex::default(),
     });
-    repos::recover(&app).await?;
+    // First those that were begun: what recovery finds new starts its own runs,
+    // and a run that is started twice would pull its tree from under itself.
     ci::resume(&app);
+    repos::recover(&app).await?;
 
     let router = Router::new()
         .merge(linear::router(&app))

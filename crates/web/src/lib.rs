@@ -43,7 +43,9 @@ pub struct Build {
 }
 
 /// Finds the thread whose agent a process descends from, by its pid.
-pub type Descent = Arc<dyn Fn(i32) -> Option<ThreadId> + Send + Sync>;
+///
+/// `Err` where the process cannot be read: it is gone, or hides itself.
+pub type Descent = Arc<dyn Fn(i32) -> Result<Option<ThreadId>, ()> + Send + Sync>;
 
 /// Everything that a request may need.
 #[derive(Clone)]
@@ -130,7 +132,15 @@ async fn hosts(State(port): State<u16>, request: Request, next: Next) -> Respons
 async fn socket_caller(State(web): State<Web>, mut request: Request, next: Next) -> Response {
     let peer = request.extensions().get::<axum::extract::ConnectInfo<Peer>>().and_then(|p| p.0.pid);
     let descent = web.descent.clone();
-    let found = tokio::task::spawn_blocking(move || peer.and_then(|pid| descent(pid))).await.ok().flatten();
+    let read = tokio::task::spawn_blocking(move || descent(peer.ok_or(())?)).await.unwrap_or(Err(()));
+    let Ok(found) = read else {
+        let says = stewards_core::refusal::Refusal::not_met(
+            "unknown_caller",
+            "the process that asks cannot be read, so nobody knows who it is",
+            "ask from a process that lives until it is answered",
+        );
+        return act::refused(&says);
+    };
     let caller = match (found, request.headers().get("x-stewards-token").and_then(|t| t.to_str().ok())) {
         (Some(thread), _) => Caller::Thread(thread),
         (None, None) => Caller::Person,

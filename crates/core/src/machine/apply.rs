@@ -108,6 +108,7 @@ fn binding(world: &mut World, id: &BindingId, fact: &Fact, at: &Moment) {
             look: None,
             look_again: None,
             computing: 0,
+            failed_looks: 0,
             trouble: None,
             news: Vec::new(),
             carried: Vec::new(),
@@ -152,11 +153,13 @@ fn binding(world: &mut World, id: &BindingId, fact: &Fact, at: &Moment) {
         Fact::LookFailed { says, again } => {
             row.look = None;
             row.trouble = Some(says.clone());
+            row.failed_looks += 1;
             row.look_again = Some(again.clone());
         }
         Fact::Observed { snapshot, title, url, key, state, pulls } => {
             row.look = None;
             row.trouble = None;
+            row.failed_looks = 0;
             row.observed = Some(snapshot.clone());
             row.title = title.clone();
             row.url = url.clone();

@@ -201,7 +201,7 @@ fn answered(out: &mut Outcome, view: &View<'_>, id: &EffectId, effect: &Effect, 
                 // A look that was given up long ago, or of a binding that is gone.
                 _ if !current => {}
                 Ok(snapshot) => stewards::looked(out, view, binding, snapshot),
-                Err(trouble) => stewards::look_failed(out, binding, trouble, attempts),
+                Err(trouble) => stewards::look_failed(out, binding, trouble),
             }
         }
         (Effect::MakeEnvironment { thread, .. }, Answer::EnvironmentMade(made)) => match made {
@@ -224,6 +224,12 @@ fn answered(out: &mut Outcome, view: &View<'_>, id: &EffectId, effect: &Effect, 
             threads::turn_ended(out, thread, turn, end.clone(), *tokens, last_words);
         }
         (Effect::Turn { thread, turn }, Answer::TurnCut) => threads::turn_cut(out, thread, turn),
+        // A turn that was just being set up slipped through: it is stopped again.
+        (Effect::Stop { thread }, Answer::Stopped)
+            if out.world.threads.get(thread).is_some_and(|t| t.turn.is_some()) =>
+        {
+            out.fate = Fate::Again(out.now.after(500));
+        }
         (Effect::Stop { thread }, Answer::Stopped) => threads::stopped(out, thread),
         (Effect::Write { binding, write }, Answer::Written(result)) => {
             stewards::merge_answered(out, binding, write, result, attempts);

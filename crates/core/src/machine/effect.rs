@@ -81,10 +81,11 @@ impl Effect {
     }
 
     /// Two unfinished effects never share this: a second one is the first one.
-    /// Only a look is always its own, because its binding waits for that one.
+    /// A look is always its own, because its binding waits for that one, and a
+    /// read of `.bb`, because one in the air may be of before the push.
     pub fn key(&self, id: &EffectId) -> String {
         match self {
-            Effect::Look { .. } => id.to_string(),
+            Effect::Look { .. } | Effect::ReadBb { .. } => id.to_string(),
             other => other.name(),
         }
     }

@@ -94,6 +94,9 @@ pub struct Binding {
     /// Looks in a row that found a pull whose mergeability was being computed.
     #[serde(default)]
     pub computing: u32,
+    /// Looks that failed in a row.
+    #[serde(default)]
+    pub failed_looks: u32,
     /// Why the last look failed; what was known stays.
     pub trouble: Option<String>,
     /// Not told yet.

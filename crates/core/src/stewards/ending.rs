@@ -1,8 +1,8 @@
 //! How an effort ends, and what a thread's end means for its effort.
 
-use super::binding::{EndReason, NeedKind, Standing};
+use super::binding::{EndReason, NeedKind, News, Standing};
 use super::rings::ring;
-use super::wake::learn_one;
+use super::wake::{learn, learn_one};
 use crate::ids::{BindingId, ProjectId, ThreadId};
 use crate::machine::{Fact, Outcome, Subject};
 use crate::snapshot::PullState;
@@ -63,12 +63,26 @@ pub fn steward_turn_ended(out: &mut Outcome, id: &BindingId, reported: bool) {
     end_if_due(out, id);
 }
 
+/// The person stopped the steward's turn: it is not woken again for what that
+/// turn was about, which is a note now.
+pub fn steward_stopped(out: &mut Outcome, id: &BindingId) {
+    let Some(binding) = out.world.bindings.get(id) else { return };
+    let notes: Vec<_> = binding.carried.iter().cloned().map(|n| News { wakes: false, ..n }).collect();
+    if !notes.is_empty() {
+        out.binding(id, Fact::WakeDone);
+        learn(out, id, notes);
+    }
+    end_if_due(out, id);
+}
+
 /// The last turn is over and nothing is due: the effort ends, its threads are
 /// stopped and archived, and what they hold is released.
 pub fn end_if_due(out: &mut Outcome, id: &BindingId) {
     let Some(binding) = out.world.bindings.get(id) else { return };
     let Standing::Ending { reason } = &binding.standing else { return };
-    let busy = binding.steward.as_ref().and_then(|s| out.world.threads.get(s)).is_some_and(|t| t.status.busy());
+    // What was accepted for its steward is still told.
+    let steward = binding.steward.as_ref().and_then(|s| out.world.threads.get(s));
+    let busy = steward.is_some_and(|t| t.status.busy() || !t.queue.is_empty());
     let follows = binding.report.as_ref().is_some_and(|r| r.follow_through.is_some());
     let keeps_on = matches!(reason, EndReason::Terminal { .. }) && follows;
     if busy || binding.due() || !binding.carried.is_empty() || binding.merging.is_some() || keeps_on {

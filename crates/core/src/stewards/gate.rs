@@ -121,6 +121,16 @@ pub struct Verdict {
     pub open_items: Vec<String>,
 }
 
+/// Why a pull that was judged good at `head_sha` is so no longer, as read now.
+/// Asked before a merge is tried again.
+pub fn no_longer_mergeable(pull: &Pull, head_sha: &str) -> Option<String> {
+    let read = LinkedPull::read(pull, None);
+    let reviewed = read.marker.as_ref().is_some_and(|m| m.approved && m.sha == head_sha);
+    let good = read.state == PullState::Open && !read.draft && read.head_sha == head_sha && reviewed;
+    let said = good && read.rollup == Rollup::Green && read.objections.is_empty();
+    (!said).then(|| "it changed since it was judged; judge and press again".to_owned())
+}
+
 /// Judges a pull as it was read. An unknown is never a yes.
 pub fn gate(world: &World, binding: &Binding, pull: &LinkedPull) -> Verdict {
     let mut unmet: Vec<String> = Vec::new();

@@ -29,9 +29,9 @@ pub fn look_due(out: &mut Outcome, id: &BindingId) {
 
 /// What cannot be read changes nothing that is known: it is said and looked at
 /// again. Only a clear "not found" means gone.
-pub fn look_failed(out: &mut Outcome, id: &BindingId, trouble: &Trouble, attempts: u32) {
+pub fn look_failed(out: &mut Outcome, id: &BindingId, trouble: &Trouble) {
     let Some(binding) = out.world.bindings.get(id) else { return };
-    let candidate = binding.standing == Standing::Candidate;
+    let (candidate, attempts) = (binding.standing == Standing::Candidate, binding.failed_looks + 1);
     match (trouble, candidate) {
         (Trouble::Gone { .. }, true) => out.binding(id, Fact::CandidateDropped { why: "it is gone".into() }),
         (Trouble::Gone { .. }, false) => {
@@ -153,12 +153,12 @@ fn keep(out: &mut Outcome, binding: &Binding, snapshot: &Snapshot) {
         .pulls
         .iter()
         .map(|pull| {
-            let by = binding.pull(&pull.key).and_then(|l| l.by.clone()).or_else(|| {
-                out.world
-                    .threads_of(&binding.id, Role::Worker)
-                    .find(|t| t.branch() == Some(pull.head_branch.as_str()))
-                    .map(|t| t.id.clone())
-            });
+            // Whose it is follows from its branch, whatever anybody said.
+            let by = out
+                .world
+                .threads_of(&binding.id, Role::Worker)
+                .find(|t| t.branch() == Some(pull.head_branch.as_str()))
+                .map(|t| t.id.clone());
             LinkedPull::read(pull, by)
         })
         .collect();

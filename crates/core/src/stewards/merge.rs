@@ -273,10 +273,11 @@ pub fn wrote(out: &mut Outcome, caller: &Caller, pull: &PullKey, what: &str) {
 /// Our `gh` opened a pull for a thread: the link is known before any ring.
 pub fn pull_opened(out: &mut Outcome, caller: &Caller, pull: &PullKey, branch: &str) -> Result<(), Refusal> {
     let Caller::Thread(thread) = caller else { return Ok(()) };
-    let found = out.world.threads.get(thread).and_then(|t| Some((t.role, t.binding.clone()?)));
-    let Some((role, binding)) = found else { return Ok(()) };
+    let own = |t: &crate::threads::Thread| t.role == Role::Worker && t.branch() == Some(branch);
+    let found = out.world.threads.get(thread).and_then(|t| Some((own(t), t.binding.clone()?)));
+    let Some((own, binding)) = found else { return Ok(()) };
     let known = out.world.bindings.get(&binding).is_some_and(|b| b.pull(pull).is_some());
-    if !known && role == Role::Worker {
+    if !known && own {
         let fact = Fact::PullLinked { pull: pull.clone(), branch: branch.to_owned(), by: Some(thread.clone()) };
         out.binding(&binding, fact);
         learn_one(out, &binding, "pull", false, format!("worker {thread} opened {pull}"));

@@ -20,11 +20,11 @@ pub use brief::{brief, spawn_command};
 pub use counts::Counts;
 pub use diff::{Change, changes};
 pub use ending::{
-    end_if_due, project_steward, steward_turn_ended, switch_off, switch_on, thread_failed, worker_stopped,
-    worker_turn_ended,
+    end_if_due, project_steward, steward_stopped, steward_turn_ended, switch_off, switch_on, thread_failed,
+    worker_stopped, worker_turn_ended,
 };
 pub use explain::{about, belongs, concerns, line};
-pub use gate::{LinkedPull, Verdict, gate};
+pub use gate::{LinkedPull, Verdict, gate, no_longer_mergeable};
 pub use looks::{look_due, look_failed, looked};
 pub use marks::{Marker, is_signed, parse_marker, sign};
 pub use merge::{merge_answered, merge_item_due, merge_pressed, need_done, pull_opened, wrote};

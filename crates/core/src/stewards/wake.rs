@@ -49,8 +49,8 @@ pub fn wake_cut(out: &mut Outcome, id: &BindingId, cause: &str) {
 /// because nobody knows whether the agent had them.
 pub fn messages_cut(out: &mut Outcome, id: &BindingId, messages: &[&Queued]) {
     for message in messages {
-        let line = format!("a turn was cut by a restart; it had begun with: {}", cut(&one_line(&message.text), 1_000));
-        learn_one(out, id, "restart", true, line);
+        let line = format!("a turn that began with this was cut: {}", cut(&one_line(&message.text), 1_000));
+        learn_one(out, id, "message", true, line);
     }
 }
 

@@ -31,8 +31,12 @@ pub fn turn_ended(out: &mut Outcome, id: &ThreadId, turn: &TurnId, end: TurnEnd,
     let failures = out.world.threads.get(id).map_or(0, |t| t.failures);
     if let Some(binding) = binding {
         match (role, &failed) {
+            (Role::Steward, None) if end == TurnEnd::Cancelled => stewards::steward_stopped(out, &binding),
             (Role::Steward, None) => stewards::steward_turn_ended(out, &binding, live.reported),
-            (Role::Steward, Some(_)) => stewards::wake_cut(out, &binding, "restart"),
+            (Role::Steward, Some(_)) => {
+                stewards::wake_cut(out, &binding, "restart");
+                stewards::messages_cut(out, &binding, &said(&live.messages));
+            }
             (Role::Worker, None) if end == TurnEnd::Cancelled => stewards::worker_stopped(out, &binding, id),
             (Role::Worker, None) => stewards::worker_turn_ended(out, &binding, id),
             _ => {}
@@ -63,7 +67,7 @@ pub fn turn_cut(out: &mut Outcome, id: &ThreadId, turn: &TurnId) {
         (Role::Steward, Some(binding)) => {
             // A wake is a level: the binding is due again, and a turn that began
             // with messages alone makes it due too, so that they are not forgotten.
-            let said: Vec<&Queued> = live.messages.iter().filter(|m| !m.wake).collect();
+            let said = said(&live.messages);
             if wake {
                 stewards::wake_cut(out, &binding, "restart");
             }
@@ -85,6 +89,11 @@ pub fn retry(out: &mut Outcome, id: &ThreadId) {
         go_on(out, id, FAILED, &[]);
     }
     begin_turn(out, id);
+}
+
+/// What others said: all but the wake, which is made anew.
+fn said(messages: &[Queued]) -> Vec<&Queued> {
+    messages.iter().filter(|m| !m.wake).collect()
 }
 
 /// One line for an agent whose turn did not end by itself. It quotes what the
