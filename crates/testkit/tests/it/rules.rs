@@ -332,3 +332,21 @@ fn a_label_removed_while_the_worktree_is_being_made_leaves_no_worktree() {
     assert_eq!(sim.outside.worktrees.len(), 0);
     assert!(sim.all_done());
 }
+
+#[test]
+fn a_message_whose_turn_failed_is_told_in_the_next_wake() {
+    let mut sim = waiting();
+    sim.weather.turns_fail = 1_000;
+    let (steward, before) = (of(&sim, Role::Steward), sim.turns());
+    let text = "Please mind the footer.".to_owned();
+    let told = Event::Told { caller: Caller::Person, to: steward.clone(), text, mode: SendMode::Auto };
+    sim.tell(told).unwrap();
+    sim.run(sim.now + 5 * SECOND, |s| s.turns() > before && s.world().threads.get(&steward).unwrap().turn.is_none());
+    sim.weather.turns_fail = 0;
+    sim.run(sim.now + 3 * MINUTE, |_| false);
+    let wakes = sim.facts().into_iter().filter_map(|f| match f {
+        Fact::MessageAccepted { message } if message.wake => Some(message.text),
+        _ => None,
+    });
+    assert!(wakes.last().is_some_and(|w| w.contains("Please mind the footer.")));
+}

@@ -1,0 +1,202 @@
+//! Carrying out effects, with ports that answer as they are told.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+use stewards_core::entity::{Entity, PullKey, RepoName};
+use stewards_core::ids::{BindingId, EffectId, ThreadId, TurnId};
+use stewards_core::machine::{Answer, Effect, Write};
+use stewards_core::ports::*;
+use stewards_core::snapshot::*;
+use stewards_core::stewards::sign;
+use stewards_core::trouble::Trouble;
+use stewards_engine::{Ports, Started, perform};
+
+/// Everything outside; writes are counted.
+#[derive(Default)]
+struct Outside {
+    tickets: BTreeMap<String, Ticket>,
+    pulls: BTreeMap<PullKey, Pull>,
+    merges: Mutex<u32>,
+}
+
+fn gone<T>(what: &str) -> Result<T, Trouble> {
+    Err(Trouble::Gone { says: what.to_owned() })
+}
+
+impl Tickets for Outside {
+    fn viewer(&self) -> Try<'_, Author> {
+        Box::pin(async { Ok(me()) })
+    }
+    fn ticket<'a>(&'a self, uuid: &'a str) -> Try<'a, Ticket> {
+        Box::pin(async move { self.tickets.get(uuid).cloned().map_or_else(|| gone(uuid), Ok) })
+    }
+    fn adoptable<'a>(&'a self, _: &'a AdoptAsk) -> Try<'a, Vec<Found>> {
+        Box::pin(async { Ok(Vec::new()) })
+    }
+}
+
+impl Pulls for Outside {
+    fn viewer(&self) -> Try<'_, Author> {
+        Box::pin(async { Ok(me()) })
+    }
+    fn pull<'a>(&'a self, key: &'a PullKey) -> Try<'a, Pull> {
+        Box::pin(async move { self.pulls.get(key).cloned().map_or_else(|| gone("the pull"), Ok) })
+    }
+    fn of_branch<'a>(&'a self, _: &'a RepoName, _: &'a str) -> Try<'a, Vec<PullKey>> {
+        Box::pin(async { Ok(Vec::new()) })
+    }
+    fn merge<'a>(&'a self, _: &'a PullKey, _: &'a str, _: &'a str) -> Try<'a, String> {
+        Box::pin(async {
+            *self.merges.lock().unwrap() += 1;
+            Ok("m".repeat(40))
+        })
+    }
+    fn comment<'a>(&'a self, _: &'a PullKey, _: &'a str) -> Try<'a, String> {
+        Box::pin(async { Ok("1".into()) })
+    }
+}
+
+impl Agents for Outside {
+    fn turn<'a>(&'a self, _: TurnJob, _: Arc<dyn TurnSink>) -> Soon<'a, TurnEnd> {
+        Box::pin(async { TurnEnd::Finished })
+    }
+    fn stop<'a>(&'a self, _: &'a ThreadId) -> Soon<'a, ()> {
+        Box::pin(async {})
+    }
+    fn end_strays(&self) -> Soon<'_, usize> {
+        Box::pin(async { 0 })
+    }
+}
+
+impl Repo for Outside {
+    fn checkout<'a>(&'a self, _: &'a RepoSpec) -> Try<'a, PathBuf> {
+        Box::pin(async { gone("the repository") })
+    }
+    fn read_bb<'a>(&'a self, _: &'a RepoSpec) -> Try<'a, BbFiles> {
+        Box::pin(async { gone("the repository") })
+    }
+    fn add_worktree<'a>(&'a self, _: &'a RepoSpec, _: &'a ThreadId, _: &'a str) -> Try<'a, PathBuf> {
+        Box::pin(async { gone("the repository") })
+    }
+    fn remove_worktree<'a>(&'a self, _: &'a RepoSpec, _: &'a ThreadId, _: &'a str) -> Try<'a, Removed> {
+        Box::pin(async { Ok(Removed::Gone) })
+    }
+}
+
+struct Silent;
+
+impl TurnSink for Silent {
+    fn take(&self, _: &ThreadId, _: &TurnId, _: TurnEvent) {}
+}
+
+fn me() -> Author {
+    Author { login: "me".into(), name: "Me".into(), bot: false, me: true }
+}
+
+fn key(number: u64) -> PullKey {
+    PullKey { repo: RepoName("acme/shop".into()), number }
+}
+
+/// Green, and approved by a reviewer at its head.
+fn pull(number: u64) -> Pull {
+    let head = "a".repeat(40);
+    let marker = sign(&format!("<!-- bb-review lane=reviewed verdict=approved sha={head} -->"), "thr_3", None);
+    let at = jiff::Timestamp::UNIX_EPOCH;
+    Pull {
+        key: key(number),
+        url: format!("https://github.com/acme/shop/pull/{number}"),
+        title: "t".into(),
+        body: String::new(),
+        author: me(),
+        state: PullState::Open,
+        draft: false,
+        labels: Vec::new(),
+        head_branch: "b".into(),
+        head_sha: head,
+        base_branch: "main".into(),
+        mergeable: Mergeable::Yes,
+        merge_sha: None,
+        rollup: Rollup::Green,
+        checks: Vec::new(),
+        reviews: Vec::new(),
+        comments: vec![Comment { id: "1".into(), author: me(), body: marker, at, edited: None }],
+    }
+}
+
+fn ticket(links: &[String]) -> Ticket {
+    Ticket {
+        uuid: "u".into(),
+        identifier: "DEMO-1".into(),
+        url: String::new(),
+        title: "t".into(),
+        description: String::new(),
+        team: "DEMO".into(),
+        state: TicketState { name: "Todo".into(), category: "unstarted".into() },
+        labels: Vec::new(),
+        assignee: None,
+        priority: 0,
+        trashed: false,
+        comments: Vec::new(),
+        links: links.to_vec(),
+    }
+}
+
+async fn done(outside: Outside, effect: Effect, probe: bool) -> (Answer, u32) {
+    let outside = Arc::new(outside);
+    let ports =
+        Ports { tickets: outside.clone(), pulls: outside.clone(), agents: outside.clone(), repo: outside.clone() };
+    let started = Started { id: EffectId("fx_1".into()), effect, attempts: 0, probe, job: None };
+    let answer = perform(&ports, &started, Arc::new(Silent)).await;
+    let merges = *outside.merges.lock().unwrap();
+    (answer, merges)
+}
+
+fn look() -> Effect {
+    let branches = vec![(RepoName("acme/shop".into()), "stewards/demo-1".into())];
+    let ask = LookAsk { entity: Entity::Ticket { uuid: "u".into() }, pulls: vec![key(9)], branches };
+    Effect::Look { binding: BindingId("bnd_1".into()), ask }
+}
+
+#[tokio::test]
+async fn a_link_that_leads_nowhere_does_not_make_its_ticket_gone() {
+    let links = [99, 7].map(|n| format!("https://github.com/acme/shop/pull/{n}"));
+    let mut outside = Outside::default();
+    outside.tickets.insert("u".into(), ticket(&links));
+    outside.pulls.insert(key(7), pull(7));
+    let Answer::Look(read) = done(outside, look(), false).await.0 else { panic!("no look") };
+    let snapshot = read.expect("the ticket is there");
+    assert_eq!(snapshot.pulls.iter().map(|p| p.key.number).collect::<Vec<_>>(), [7]);
+    let Answer::Look(read) = done(Outside::default(), look(), false).await.0 else { panic!("no look") };
+    assert!(matches!(*read, Err(Trouble::Gone { .. })));
+}
+
+#[tokio::test]
+async fn a_merge_that_is_found_undone_is_tried_again_only_if_all_is_still_well() {
+    let head_sha = "a".repeat(40);
+    let write = Write::Merge { pull: key(7), head_sha, title: "t".into() };
+    let effect = Effect::Write { binding: BindingId("bnd_1".into()), write };
+    let with = |change: fn(&mut Pull)| {
+        let mut read = pull(7);
+        change(&mut read);
+        Outside { pulls: BTreeMap::from([(key(7), read)]), ..Outside::default() }
+    };
+    let (answer, merges) = done(with(|_| {}), effect.clone(), true).await;
+    assert_eq!((answer, merges), (Answer::Written(Ok("m".repeat(40))), 1));
+    let done_already = with(|p| {
+        p.state = PullState::Merged;
+        p.merge_sha = Some("e".repeat(40));
+    });
+    assert_eq!(done(done_already, effect.clone(), true).await, (Answer::Written(Ok("e".repeat(40))), 0));
+    let changes: [fn(&mut Pull); 4] = [
+        |p| p.rollup = Rollup::Red,
+        |p| p.head_sha = "b".repeat(40),
+        |p| p.comments.clear(),
+        |p| p.state = PullState::Closed,
+    ];
+    for change in changes {
+        let (answer, merges) = done(with(change), effect.clone(), true).await;
+        assert!(matches!(answer, Answer::Written(Err(Trouble::Refused { .. }))), "{answer:?}");
+        assert_eq!(merges, 0);
+    }
+}
