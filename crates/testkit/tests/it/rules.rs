@@ -344,9 +344,10 @@ fn a_message_whose_turn_failed_is_told_in_the_next_wake() {
     sim.run(sim.now + 5 * SECOND, |s| s.turns() > before && s.world().threads.get(&steward).unwrap().turn.is_none());
     sim.weather.turns_fail = 0;
     sim.run(sim.now + 3 * MINUTE, |_| false);
-    let wakes = sim.facts().into_iter().filter_map(|f| match f {
+    let text = |f: Fact| match f {
         Fact::MessageAccepted { message } if message.wake => Some(message.text),
         _ => None,
-    });
+    };
+    let wakes: Vec<String> = sim.facts().into_iter().filter_map(text).collect();
     assert!(wakes.last().is_some_and(|w| w.contains("Please mind the footer.")));
 }
