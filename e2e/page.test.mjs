@@ -86,12 +86,25 @@ async function unloaded() {
   return () => page.evaluate(() => window.sameDocument === true);
 }
 
+// Chromium itself now and then dies at its start on a busy machine, before it
+// has seen any page of ours: that is tried again, and nothing else is.
+async function launched() {
+  for (let tries = 1; ; tries += 1) {
+    try {
+      return await chromium.launch({ executablePath: CHROMIUM, args: FLAGS });
+    } catch (error) {
+      if (tries === 5) throw error;
+      console.log(`the browser did not start (${tries}), once more`);
+    }
+  }
+}
+
 before(async () => {
   assert.ok(existsSync(BINARY), `there is no binary at ${BINARY}: set STEWARDS_BIN`);
   mkdirSync(SHOTS, { recursive: true });
   const link = await start();
   origin = new URL(link).origin;
-  browser = await chromium.launch({ executablePath: CHROMIUM, args: FLAGS });
+  browser = await launched();
   context = await browser.newContext();
   page = await context.newPage();
   page.on("console", (message) => {
