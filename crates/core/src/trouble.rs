@@ -1,6 +1,7 @@
 //! The world is wrong: what went wrong outside, and what follows from it.
 
 use crate::Millis;
+use crate::moment::{Deadline, Moment};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
@@ -40,6 +41,15 @@ pub enum Course {
 
 /// At most so many tries of one effect before a person is told.
 pub const MAX_ATTEMPTS: u32 = 8;
+
+/// When a failed try is made again, by [`policy`]; nothing where it is given up.
+pub fn again(trouble: &Trouble, attempts: u32, now: &Moment) -> Option<Deadline> {
+    match policy(trouble, attempts) {
+        Course::Retry { after } => Some(now.after(after)),
+        Course::Wait { until } => Some(now.after((until.as_millisecond() - now.wall.as_millisecond()).max(1_000))),
+        Course::Tell => None,
+    }
+}
 
 /// `attempts` counts the tries that failed, this one included (from 1).
 pub fn policy(trouble: &Trouble, attempts: u32) -> Course {

@@ -10,7 +10,7 @@ use crate::refusal::Refusal;
 use crate::stewards;
 use crate::text::one_line;
 use crate::threads::{self, EnvironmentState, Parcel, Sender, SpawnAsk, Status};
-use crate::trouble::{Course, Trouble, policy};
+use crate::trouble::{Trouble, again};
 
 /// Decides what an event means. Facts and effects, or a refusal that changes no row.
 pub fn decide(view: &View<'_>, event: &Event, now: &Moment) -> Result<Outcome, Refusal> {
@@ -205,7 +205,7 @@ fn answered(out: &mut Outcome, view: &View<'_>, id: &EffectId, effect: &Effect, 
             }
         }
         (Effect::MakeEnvironment { thread, .. }, Answer::EnvironmentMade(made)) => match made {
-            Err(trouble) if wants_again(trouble, attempts) => {
+            Err(trouble) if again(trouble, attempts, &out.now).is_some() => {
                 again_or_tell(out, Subject::Thread(thread.clone()), id, effect, trouble, attempts);
             }
             made => threads::environment_made(out, thread, made.clone()),
@@ -242,10 +242,6 @@ fn answered(out: &mut Outcome, view: &View<'_>, id: &EffectId, effect: &Effect, 
     }
 }
 
-fn wants_again(trouble: &Trouble, attempts: u32) -> bool {
-    !matches!(policy(trouble, attempts), Course::Tell)
-}
-
 /// Leaves the effect in the outbox for another try, or gives it up and says so.
 fn again_or_tell(
     out: &mut Outcome,
@@ -255,13 +251,9 @@ fn again_or_tell(
     trouble: &Trouble,
     attempts: u32,
 ) {
-    match policy(trouble, attempts) {
-        Course::Retry { after } => out.fate = Fate::Again(out.now.after(after)),
-        Course::Wait { until } => {
-            let wait = (until.as_millisecond() - out.now.wall.as_millisecond()).max(1_000);
-            out.fate = Fate::Again(out.now.after(wait));
-        }
-        Course::Tell => {
+    match again(trouble, attempts, &out.now) {
+        Some(at) => out.fate = Fate::Again(at),
+        None => {
             let fact = Fact::EffectFailed { id: id.clone(), key: effect.name(), says: one_line(&trouble.to_string()) };
             out.fact(subject, fact);
         }

@@ -6,11 +6,11 @@ use super::ending;
 use super::gate::LinkedPull;
 use crate::entity::RepoName;
 use crate::ids::BindingId;
-use crate::machine::{Effect, Fact, Fate, Outcome, View};
+use crate::machine::{Effect, Fact, Outcome, View};
 use crate::snapshot::{LookAsk, Snapshot, Ticket};
 use crate::text::{hash, one_line};
 use crate::threads::{ModelName, Role, create_steward};
-use crate::trouble::{Course, Trouble, policy};
+use crate::trouble::{self, Trouble};
 
 /// A window has closed, or a failed look is due again.
 pub fn look_due(out: &mut Outcome, id: &BindingId) {
@@ -40,17 +40,12 @@ pub fn look_failed(out: &mut Outcome, id: &BindingId, trouble: &Trouble) {
             ending::begin(out, id, EndReason::Gone);
         }
         _ => {
-            let wait = match policy(trouble, attempts) {
-                Course::Retry { after } => after,
-                Course::Wait { until } => (until.as_millisecond() - out.now.wall.as_millisecond()).max(1_000),
-                // The sweep looks again anyway.
-                Course::Tell => out.world.host.settings.sweep,
-            };
-            let again = out.now.after(wait);
+            // Where it is given up, the sweep looks again anyway.
+            let sweep = out.now.after(out.world.host.settings.sweep);
+            let again = trouble::again(trouble, attempts, &out.now).unwrap_or(sweep);
             out.binding(id, Fact::LookFailed { says: one_line(&trouble.to_string()), again });
         }
     }
-    out.fate = Fate::Done;
 }
 
 /// A snapshot came back.

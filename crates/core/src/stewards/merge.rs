@@ -13,7 +13,7 @@ use crate::refusal::Refusal;
 use crate::snapshot::{Pull, PullState};
 use crate::text::one_line;
 use crate::threads::{Role, retry};
-use crate::trouble::{Course, Trouble, policy};
+use crate::trouble::{Trouble, again};
 
 fn claim_of<'a>(out: &'a Outcome, key: &PullKey) -> Option<&'a Claim> {
     out.world.claims.live(&format!("pr:{}#{}", key.repo.folded(), key.number), &out.now)
@@ -125,19 +125,11 @@ pub fn merge_answered(
     answer: &Result<String, Trouble>,
     attempts: u32,
 ) {
-    if let Err(trouble) = answer {
-        match policy(trouble, attempts) {
-            Course::Retry { after } => {
-                out.fate = Fate::Again(out.now.after(after));
-                return;
-            }
-            Course::Wait { until } => {
-                let wait = (until.as_millisecond() - out.now.wall.as_millisecond()).max(1_000);
-                out.fate = Fate::Again(out.now.after(wait));
-                return;
-            }
-            Course::Tell => {}
-        }
+    if let Err(trouble) = answer
+        && let Some(at) = again(trouble, attempts, &out.now)
+    {
+        out.fate = Fate::Again(at);
+        return;
     }
     match (write, answer) {
         (Write::Merge { pull, head_sha, .. }, Ok(sha)) => merged(out, id, pull, head_sha, sha),
