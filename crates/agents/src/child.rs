@@ -3,6 +3,7 @@
 use crate::processes::{self, Proc};
 use crate::setup::{MARK, Provider, Setup, THREAD};
 use std::collections::VecDeque;
+use std::ffi::OsString;
 use std::path::Path;
 use std::process::{ExitStatus, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,8 +13,38 @@ use tokio::process::{ChildStderr, ChildStdin, ChildStdout, Command};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-/// All that an agent inherits from the daemon. The daemon's own secrets stay out.
-const INHERITED: [&str; 6] = ["HOME", "LANG", "TERM", "TMPDIR", "USER", "PATH"];
+/// What an agent inherits from the daemon, by name or by how a name begins: a place
+/// to work, the way out, and its own logins. The daemon's secrets stay out.
+const INHERITED: [&str; 18] = [
+    "HOME",
+    "LANG",
+    "TERM",
+    "TMPDIR",
+    "USER",
+    "LOGNAME",
+    "SHELL",
+    "PATH",
+    "HTTP_PROXY",
+    "HTTPS_PROXY",
+    "NO_PROXY",
+    "http_proxy",
+    "https_proxy",
+    "no_proxy",
+    "SSL_CERT_FILE",
+    "SSL_CERT_DIR",
+    "NODE_EXTRA_CA_CERTS",
+    "SSH_AUTH_SOCK",
+];
+const PREFIXES: [&str; 9] =
+    ["LC_", "XDG_", "ANTHROPIC_", "CLAUDE_", "OPENAI_", "CODEX_", "GEMINI_", "GOOGLE_", "OPENCODE_"];
+
+/// Those of the daemon's own variables that an agent gets.
+pub(crate) fn inherited() -> impl Iterator<Item = (OsString, OsString)> {
+    std::env::vars_os().filter(|(name, _)| {
+        name.to_str().is_some_and(|n| INHERITED.contains(&n) || PREFIXES.iter().any(|p| n.starts_with(p)))
+    })
+}
+
 /// So much of what an agent writes to its error stream is kept, in bytes.
 const TAIL_BYTES: usize = 4_096;
 
@@ -30,16 +61,19 @@ pub(crate) struct Child {
     pub kill: CancellationToken,
 }
 
-/// Starts a provider's process for a thread. Fails with words for a person.
-pub(crate) fn start(setup: &Setup, provider: &Provider, thread: &ThreadId, cwd: &Path) -> Result<Child, String> {
+/// Starts a provider's process for a thread, with `more` arguments after its own.
+/// Fails with words for a person.
+pub(crate) fn start(
+    setup: &Setup,
+    provider: &Provider,
+    more: &[OsString],
+    thread: &ThreadId,
+    cwd: &Path,
+) -> Result<Child, String> {
     let mut command = Command::new(&provider.command);
-    command.args(&provider.args).current_dir(cwd).env_clear();
-    for name in INHERITED {
-        if let Some(value) = std::env::var_os(name) {
-            command.env(name, value);
-        }
-    }
-    command.envs(&provider.env).envs((setup.thread_env)(thread));
+    command.args(&provider.args).args(more).current_dir(cwd).env_clear().envs(inherited());
+    // A version that changes overnight is not the one that was tried.
+    command.env("DISABLE_AUTOUPDATER", "1").envs(&provider.env).envs((setup.thread_env)(thread));
     // Last, so that nothing above can take a process out of our hands.
     command.env(MARK, &setup.mark).env(THREAD, thread.as_str());
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());

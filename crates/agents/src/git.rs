@@ -4,8 +4,9 @@ use crate::git_run::{Git, flaky};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 use stewards_core::ids::{ProjectId, ThreadId};
-use stewards_core::ports::{BbFiles, Removed, Repo, RepoSpec, Try};
+use stewards_core::ports::{BbFiles, Removed, Repo, RepoSpec, Soon, Try};
 use stewards_core::trouble::Trouble;
 
 /// The longest file of `.bb` that is read, in bytes.
@@ -17,6 +18,8 @@ const FILE_BYTES: u64 = 1024 * 1024;
 pub struct GitRepos {
     pub(crate) dir: PathBuf,
     pub(crate) git: Git,
+    /// A worktree's setup script may run for so long.
+    pub(crate) script_limit: Duration,
     locks: Mutex<BTreeMap<ProjectId, Arc<tokio::sync::Mutex<()>>>>,
 }
 
@@ -26,7 +29,7 @@ impl GitRepos {
     pub fn new(dir: PathBuf, env: BTreeMap<String, String>) -> GitRepos {
         // A relative directory would mean another one inside a repository.
         let dir = std::path::absolute(&dir).unwrap_or(dir);
-        GitRepos { dir, git: Git::new(env), locks: Mutex::default() }
+        GitRepos { dir, git: Git::new(env), script_limit: Duration::from_secs(15 * 60), locks: Mutex::default() }
     }
 
     /// Commands that write to one repository run one after the other: git's own
@@ -137,9 +140,28 @@ impl Repo for GitRepos {
         Box::pin(self.add(spec, thread, branch))
     }
 
+    fn disk(&self, paths: Vec<PathBuf>) -> Soon<'_, BTreeMap<PathBuf, u64>> {
+        Box::pin(async move {
+            let look = move || paths.into_iter().map(|p| (bytes_below(&p), p)).map(|(n, p)| (p, n)).collect();
+            tokio::task::spawn_blocking(look).await.unwrap_or_default()
+        })
+    }
+
     fn remove_worktree<'a>(&'a self, spec: &'a RepoSpec, thread: &'a ThreadId, branch: &'a str) -> Try<'a, Removed> {
         Box::pin(self.remove(spec, thread, branch))
     }
+}
+
+/// What a directory takes on the disk. Links are not followed.
+fn bytes_below(path: &Path) -> u64 {
+    use std::os::unix::fs::MetadataExt;
+    let Ok(meta) = path.symlink_metadata() else { return 0 };
+    let own = meta.blocks() * 512;
+    if !meta.is_dir() {
+        return own;
+    }
+    let below = std::fs::read_dir(path).into_iter().flatten().flatten();
+    own + below.map(|e| bytes_below(&e.path())).sum::<u64>()
 }
 
 pub(crate) async fn exists(path: &Path) -> bool {

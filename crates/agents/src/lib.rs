@@ -1,20 +1,25 @@
 //! Coding agents as child processes, and the git side of projects.
 //!
-//! [`AcpAgents`] drives agents over the Agent Client Protocol and owns every
-//! process that they start; [`GitRepos`] owns checkouts and worktrees;
-//! [`processes`] finds and ends processes by the marker in their environment.
+//! [`Runners`] drives agents, each in its own protocol, and owns every process
+//! that they start; [`GitRepos`] owns checkouts and worktrees; [`processes`] finds
+//! and ends processes by the marker in their environment.
 
 mod acp;
 mod child;
-mod connection;
+mod claude;
 mod git;
 mod git_run;
+mod known;
 mod live;
 pub mod processes;
+mod runners;
+mod scripts;
 mod setup;
 mod slot;
+mod wire;
 mod worktrees;
 
-pub use acp::AcpAgents;
 pub use git::GitRepos;
-pub use setup::{MARK, McpEndpoint, Provider, Setup, THREAD};
+pub use known::{found, known};
+pub use runners::Runners;
+pub use setup::{MARK, McpEndpoint, Protocol, Provider, Setup, THREAD};

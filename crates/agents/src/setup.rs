@@ -11,9 +11,28 @@ pub const MARK: &str = "STEWARDS_MARK";
 /// The environment variable that says which thread a process works for.
 pub const THREAD: &str = "STEWARDS_THREAD";
 
+/// How one speaks with an agent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Protocol {
+    /// The Agent Client Protocol over stdio.
+    Acp,
+    /// Claude Code's own lines of JSON.
+    StreamJson,
+}
+
+impl Protocol {
+    pub fn word(self) -> &'static str {
+        match self {
+            Protocol::Acp => "acp",
+            Protocol::StreamJson => "stream-json",
+        }
+    }
+}
+
 /// How one kind of agent is started.
 #[derive(Clone, Debug)]
 pub struct Provider {
+    pub protocol: Protocol,
     /// A path, or a name that is looked up in the `PATH` that the agent gets.
     pub command: PathBuf,
     /// Given to the command as they are; no shell reads them.
@@ -35,13 +54,15 @@ pub type McpOf = Arc<dyn Fn(&ThreadId) -> McpEndpoint + Send + Sync>;
 /// Answers a thread's own environment variables. Asked each time a process starts.
 pub type EnvOf = Arc<dyn Fn(&ThreadId) -> BTreeMap<String, String> + Send + Sync>;
 
-/// Everything that [`crate::AcpAgents`] needs to know.
+/// Everything that [`crate::Runners`] needs to know.
 #[derive(Clone)]
 pub struct Setup {
     /// By the provider part of a model's name.
     pub providers: BTreeMap<String, Provider>,
     /// The value of [`MARK`] on every process we start.
     pub mark: String,
+    /// A directory of ours, for files that an agent is started with.
+    pub dir: PathBuf,
     pub mcp: McpOf,
     pub thread_env: EnvOf,
     /// A turn during which the agent shows no sign of life for so long has failed.

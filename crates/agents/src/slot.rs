@@ -1,19 +1,20 @@
 //! What is known of one thread: its process, and who may touch it when.
 
+use crate::acp::{Acp, Broken};
 use crate::child;
-use crate::connection::{self, Connection};
-use crate::live::Live;
+use crate::claude::{self, Claude};
+use crate::live::{Live, locked};
 use crate::processes::Proc;
-use crate::setup::{Provider, Setup};
-use agent_client_protocol::Agent;
-use agent_client_protocol::v1::ConnectionTo;
-use std::path::{Path, PathBuf};
+use crate::setup::{Protocol, Provider, Setup};
+use crate::wire::Wire;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use stewards_core::ids::ThreadId;
-use stewards_core::ports::TurnJob;
-use tokio::sync::{OnceCell, oneshot, watch};
+use stewards_core::ports::{Steered, TurnEnd, TurnJob, TurnSink};
+use stewards_core::threads::{ModelName, Permission};
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 /// How often the thread was stopped. A turn that saw another number of begun stops
@@ -35,38 +36,53 @@ pub(crate) struct Slot {
 
 impl Slot {
     pub(crate) fn running(&self) -> Option<Arc<Running>> {
-        self.running.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        locked(&self.running).clone()
     }
 
     pub(crate) fn put(&self, running: Option<Arc<Running>>) -> Option<Arc<Running>> {
-        std::mem::replace(&mut *self.running.lock().unwrap_or_else(PoisonError::into_inner), running)
+        std::mem::replace(&mut *locked(&self.running), running)
     }
 }
 
-/// What an agent said of itself.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Able {
-    pub load: bool,
-    pub resume: bool,
-    /// Takes the system context apart from the prompt.
-    pub system_context: bool,
+/// The two ways to speak with an agent.
+enum Speech {
+    Acp(Box<Acp>),
+    Claude(Claude),
 }
 
-/// A process of a thread, with its connection.
+/// What a process was started for. Claude Code takes model, level, mode and system
+/// context only as it starts; the other protocol sets them in between.
+#[derive(Debug, PartialEq, Eq)]
+struct Fit {
+    provider: String,
+    cwd: PathBuf,
+    model: Option<(ModelName, Permission)>,
+    context: Option<String>,
+}
+
+impl Fit {
+    fn of(protocol: Protocol, job: &TurnJob) -> Fit {
+        let at_start = protocol == Protocol::StreamJson;
+        Fit {
+            provider: job.model.provider.clone(),
+            cwd: job.cwd.clone(),
+            model: at_start.then(|| (job.model.clone(), job.permission)),
+            context: at_start.then(|| job.context.clone()),
+        }
+    }
+}
+
+/// A process of a thread, with its conversation.
 pub(crate) struct Running {
-    pub provider: String,
-    pub cwd: PathBuf,
+    fit: Fit,
+    pub protocol: Protocol,
     pub leader: Proc,
     pub live: Arc<Live>,
-    /// The session that is open in this process.
-    pub session: Mutex<Option<String>>,
-    pub link: OnceCell<ConnectionTo<Agent>>,
-    pub able: OnceCell<Able>,
     /// A turn has it. Still so at the next turn's start means that the last one's
     /// caller gave it up, and that the agent may be at work on it.
     pub occupied: AtomicBool,
-    coming: Mutex<Option<oneshot::Receiver<ConnectionTo<Agent>>>>,
-    connection: Connection,
+    speech: Speech,
+    wire: Wire,
     kill: CancellationToken,
 }
 
@@ -74,53 +90,88 @@ impl Running {
     /// Starts the process. Nothing here waits, so that a turn which is given up
     /// leaves no process that the slot does not know of.
     pub(crate) fn start(setup: &Setup, provider: &Provider, job: &TurnJob) -> Result<Running, String> {
-        let child = child::start(setup, provider, &job.thread, &job.cwd)?;
         let live = Arc::new(Live::new());
+        let endpoint = (setup.mcp)(&job.thread);
+        let session = job.session.clone().unwrap_or_else(claude::uuid);
+        let more = match provider.protocol {
+            Protocol::Acp => Vec::new(),
+            Protocol::StreamJson => claude::arguments(setup, job, &endpoint, &session, job.session.is_some())?,
+        };
+        let child = child::start(setup, provider, &more, &job.thread, &job.cwd)?;
         let (leader, kill) = (child.leader.clone(), child.kill.clone());
-        let (connection, coming) = connection::open(child, Arc::clone(&live), setup.mark.clone(), job.thread.clone());
+        let (mark, thread) = (setup.mark.clone(), job.thread.clone());
+        let (speech, wire) = match provider.protocol {
+            Protocol::Acp => {
+                let (acp, wire) = Acp::open(child, &live, mark, thread);
+                (Speech::Acp(Box::new(acp)), wire)
+            }
+            Protocol::StreamJson => {
+                let (claude, wire) = Claude::open(child, &live, mark, thread, session);
+                (Speech::Claude(claude), wire)
+            }
+        };
         Ok(Running {
-            provider: job.provider.clone(),
-            cwd: job.cwd.clone(),
+            fit: Fit::of(provider.protocol, job),
+            protocol: provider.protocol,
             leader,
             live,
-            session: Mutex::new(None),
-            link: OnceCell::new(),
-            able: OnceCell::new(),
             occupied: AtomicBool::new(false),
-            coming: Mutex::new(Some(coming)),
-            connection,
+            speech,
+            wire,
             kill,
         })
     }
 
-    /// It can take another turn of this kind.
-    pub(crate) fn fits(&self, provider: &str, cwd: &Path) -> bool {
-        self.provider == provider
-            && self.cwd == cwd
-            && !self.occupied.load(Ordering::Relaxed)
-            && self.connection.dead.borrow().is_none()
+    /// It can take this turn as it is.
+    pub(crate) fn fits(&self, job: &TurnJob) -> bool {
+        let mut wanted = Fit::of(self.protocol, job);
+        if job.compacts {
+            // Nothing is said to the agent, so its context may be the last turn's.
+            wanted.context.clone_from(&self.fit.context);
+        }
+        self.fit == wanted && !self.occupied.load(Ordering::Relaxed) && self.wire.dead.borrow().is_none()
     }
 
-    /// The link, once the connection is up. `None` when it never comes up.
-    pub(crate) async fn link(&self) -> Option<ConnectionTo<Agent>> {
-        let come = || async {
-            let coming = self.coming.lock().unwrap_or_else(PoisonError::into_inner).take();
-            coming.ok_or(())?.await.map_err(drop)
+    pub(crate) async fn talk(&self, setup: &Setup, job: &TurnJob, sink: Arc<dyn TurnSink>) -> Result<TurnEnd, Broken> {
+        let said = match &self.speech {
+            Speech::Acp(acp) => acp.talk(job, (setup.mcp)(&job.thread), sink, || self.wire.tail.last_line()).await,
+            Speech::Claude(claude) => claude.talk(job, sink).await,
         };
-        self.link.get_or_try_init(come).await.ok().cloned()
+        match said {
+            // The process's own end has the better words, where it has ended.
+            Err(Broken(says)) => match tokio::time::timeout(Duration::from_secs(2), self.died()).await {
+                Ok(died) => Err(Broken(died)),
+                Err(_) => Err(Broken(says)),
+            },
+            ended => ended,
+        }
     }
 
-    pub(crate) fn open_session(&self) -> Option<String> {
-        self.session.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    pub(crate) async fn steer(&self, text: &str) -> Steered {
+        let steer = async {
+            match &self.speech {
+                Speech::Acp(acp) => acp.steer(text).await,
+                Speech::Claude(claude) => claude.steer(text).await,
+            }
+        };
+        tokio::select! {
+            biased;
+            how = steer => how,
+            _ = self.died() => Steered::Unknown,
+        }
     }
 
-    pub(crate) fn opened(&self, session: &str) {
-        *self.session.lock().unwrap_or_else(PoisonError::into_inner) = Some(session.to_owned());
+    /// Asks the agent to break off what it does.
+    pub(crate) fn cancel(&self) {
+        match &self.speech {
+            Speech::Acp(acp) => acp.cancel(),
+            Speech::Claude(claude) => claude.cancel(),
+        }
     }
 
-    /// Completes when the connection has ended, with the words for it.
+    /// Completes when the conversation has ended, with the words for it.
     pub(crate) async fn died(&self) -> String {
-        let mut dead = self.connection.dead.clone();
+        let mut dead = self.wire.dead.clone();
         match dead.wait_for(Option::is_some).await {
             Ok(why) => why.clone().unwrap_or_default(),
             Err(_) => "the agent's connection was lost".to_owned(),
@@ -134,19 +185,24 @@ impl Running {
             if quiet >= limit {
                 return;
             }
-            tokio::time::sleep(limit - quiet).await;
+            // Looked at again and again, since waiting for an answer is no silence.
+            tokio::time::sleep((limit - quiet).min(Duration::from_secs(30))).await;
         }
     }
 
-    /// Closes the agent's input.
+    /// Closes the agent's input; nobody waits for it any more.
     pub(crate) fn close(&self) {
-        self.connection.close.cancel();
+        self.live.over();
+        if let Speech::Claude(claude) = &self.speech {
+            claude.lost();
+        }
+        self.wire.close.cancel();
     }
 }
 
 impl Drop for Running {
     fn drop(&mut self) {
-        self.connection.close.cancel();
+        self.wire.close.cancel();
         self.kill.cancel();
     }
 }
@@ -157,11 +213,15 @@ pub(crate) struct Slots(Mutex<std::collections::BTreeMap<ThreadId, Arc<Slot>>>);
 
 impl Slots {
     pub(crate) fn of(&self, thread: &ThreadId) -> Arc<Slot> {
-        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        Arc::clone(all.entry(thread.clone()).or_default())
+        Arc::clone(locked(&self.0).entry(thread.clone()).or_default())
+    }
+
+    /// Without making one.
+    pub(crate) fn known(&self, thread: &ThreadId) -> Option<Arc<Slot>> {
+        locked(&self.0).get(thread).cloned()
     }
 
     pub(crate) fn threads(&self) -> Vec<ThreadId> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).keys().cloned().collect()
+        locked(&self.0).keys().cloned().collect()
     }
 }

@@ -1,6 +1,7 @@
 //! Worktrees of threads: made once, and removed only when nothing is lost by it.
 
 use crate::git::{GitRepos, disk, exists, utf8};
+use crate::scripts::{SETUP, TEARDOWN};
 use std::path::{Path, PathBuf};
 use stewards_core::ids::ThreadId;
 use stewards_core::ports::{Removed, RepoSpec};
@@ -11,31 +12,99 @@ impl GitRepos {
         self.dir.join("worktrees").join(thread.as_str())
     }
 
+    /// Stands beside a worktree whose setup has not ended well yet.
+    fn unfinished(&self, thread: &ThreadId) -> PathBuf {
+        self.dir.join("worktrees").join(format!(".{thread}.unfinished"))
+    }
+
     pub(crate) async fn add(&self, spec: &RepoSpec, thread: &ThreadId, branch: &str) -> Result<PathBuf, Trouble> {
-        let lock = self.lock(&spec.project);
-        let _held = lock.lock().await;
-        let checkout = self.cloned(spec).await?;
         let path = self.worktree_path(thread);
-        let to = utf8(&path)?;
-        self.drop_half(&checkout, &path).await?;
-        self.git.must(&checkout, &["worktree", "prune"]).await?;
-        if exists(&path).await {
-            if self.is_worktree(&path).await? {
-                return Ok(path);
-            }
-            self.clear_the_place(thread, &path).await?;
+        let unfinished = self.unfinished(thread);
+        let checkout = self.checkout_path(&spec.project);
+        // Asked before every turn: what stands and is whole costs no git.
+        if exists(&path.join(".git")).await && !exists(&unfinished).await && !self.is_half(&checkout, &path).await {
+            return Ok(path);
         }
-        let tip = self.tip(&checkout).await?;
-        let parent = self.dir.join("worktrees");
-        disk(move || std::fs::create_dir_all(parent)).await?;
-        if self.has_branch(&checkout, branch).await? {
-            // A cut attempt made it; what may be on it is kept.
-            self.git.must(&checkout, &["worktree", "add", "--quiet", to, branch]).await?;
-        } else {
-            let args = ["worktree", "add", "--quiet", "--no-track", "-b", branch, to, &tip];
-            self.git.must(&checkout, &args).await?;
+        {
+            let lock = self.lock(&spec.project);
+            let _held = lock.lock().await;
+            let checkout = self.cloned(spec).await?;
+            self.drop_half(&checkout, &path).await?;
+            self.git.must(&checkout, &["worktree", "prune"]).await?;
+            if exists(&path).await && !self.is_worktree(&path).await? {
+                self.clear_the_place(thread, &path).await?;
+            }
+            if !exists(&path).await {
+                let parent = self.dir.join("worktrees");
+                disk(move || std::fs::create_dir_all(parent)).await?;
+                if !self.bring_back(&checkout, thread, &path).await? {
+                    let mark = unfinished.clone();
+                    disk(move || std::fs::write(mark, "")).await?;
+                    self.make(&checkout, &path, branch).await?;
+                }
+            }
+            if exists(&unfinished).await {
+                self.include(&checkout, &path).await?;
+            }
+        }
+        // Not under the lock: a slow script holds up no other thread of the project.
+        if exists(&unfinished).await {
+            if let Err(trouble) = self.script(thread, &path, SETUP).await {
+                self.discard(spec, &path, branch).await?;
+                let _ = disk(move || std::fs::remove_file(unfinished)).await;
+                return Err(trouble);
+            }
+            disk(move || std::fs::remove_file(unfinished)).await?;
         }
         Ok(path)
+    }
+
+    /// Removes a worktree whose setup failed: nobody has worked in it yet.
+    async fn discard(&self, spec: &RepoSpec, path: &Path, branch: &str) -> Result<(), Trouble> {
+        let lock = self.lock(&spec.project);
+        let _held = lock.lock().await;
+        let checkout = self.checkout_path(&spec.project);
+        self.git.ask(&checkout, &["worktree", "remove", "--force", "--force", utf8(path)?]).await?;
+        self.drop_safe_branch(&checkout, branch).await
+    }
+
+    /// A fresh worktree: of the local branch, else of the remote's branch of that
+    /// name, else of the default branch's tip.
+    async fn make(&self, checkout: &Path, path: &Path, branch: &str) -> Result<(), Trouble> {
+        let to = utf8(path)?;
+        let tip = self.tip(checkout).await?;
+        if self.has_branch(checkout, branch).await? {
+            // What may be on it is kept.
+            self.git.must(checkout, &["worktree", "add", "--quiet", to, branch]).await?;
+            return Ok(());
+        }
+        let pushed = format!("refs/remotes/origin/{branch}");
+        let there = self.git.holds(checkout, &["rev-parse", "--verify", "--quiet", &pushed]).await?;
+        let from = if there { pushed.as_str() } else { tip.as_str() };
+        let args = ["worktree", "add", "--quiet", "--no-track", "-b", branch, to, from];
+        self.git.must(checkout, &args).await?;
+        Ok(())
+    }
+
+    /// The thread's worktree that was moved aside last is moved back.
+    async fn bring_back(&self, checkout: &Path, thread: &ThreadId, path: &Path) -> Result<bool, Trouble> {
+        let mut n = 1_u32;
+        while exists(&self.aside_path(thread, n)).await {
+            n += 1;
+        }
+        let Some(from) = n.checked_sub(1).filter(|n| *n > 0).map(|n| self.aside_path(thread, n)) else {
+            return Ok(false);
+        };
+        // One that is no worktree any more stays where it was put.
+        if !self.is_worktree(&from).await? {
+            return Ok(false);
+        }
+        let args = ["worktree", "move", "--force", "--force", utf8(&from)?, utf8(path)?];
+        self.git.holds(checkout, &args).await
+    }
+
+    fn aside_path(&self, thread: &ThreadId, n: u32) -> PathBuf {
+        self.dir.join("aside").join(format!("{thread}-{n}"))
     }
 
     pub(crate) async fn remove(&self, spec: &RepoSpec, thread: &ThreadId, branch: &str) -> Result<Removed, Trouble> {
@@ -85,6 +154,9 @@ impl GitRepos {
         {
             let why = format!("its branch {branch} at {} is on no remote branch and not merged", short(&at));
             return self.aside(Some(&checkout), thread, &path, &why).await;
+        }
+        if let Err(trouble) = self.script(thread, &path, TEARDOWN).await {
+            tracing::warn!(%thread, %trouble, "a teardown script failed; its worktree is removed all the same");
         }
         // Twice, so that a locked worktree is removed as well.
         let args = ["worktree", "remove", "--force", "--force", utf8(&path)?];
@@ -180,13 +252,18 @@ impl GitRepos {
         Ok(trees.lines().next() == trees.lines().nth(1))
     }
 
-    /// A worktree that a killed git left half made is still locked as such. Nobody
-    /// has worked in it.
+    /// A worktree that a killed git left half made is still locked as such.
+    async fn is_half(&self, checkout: &Path, path: &Path) -> bool {
+        let Some(name) = path.file_name() else { return false };
+        let lock = checkout.join(".git/worktrees").join(name).join("locked");
+        tokio::fs::read_to_string(lock).await.is_ok_and(|t| t.trim() == "initializing")
+    }
+
+    /// Nobody has worked in one that is half made.
     async fn drop_half(&self, checkout: &Path, path: &Path) -> Result<(), Trouble> {
         let Some(name) = path.file_name() else { return Ok(()) };
-        let lock = checkout.join(".git/worktrees").join(name).join("locked");
-        let initializing = tokio::fs::read_to_string(&lock).await.is_ok_and(|t| t.trim() == "initializing");
-        if initializing {
+        if self.is_half(checkout, path).await {
+            let lock = checkout.join(".git/worktrees").join(name).join("locked");
             let gone = path.to_owned();
             disk(move || {
                 std::fs::remove_file(lock)?;
@@ -218,14 +295,12 @@ impl GitRepos {
         why: &str,
     ) -> Result<Removed, Trouble> {
         let dir = self.dir.join("aside");
-        let made = dir.clone();
-        disk(move || std::fs::create_dir_all(made)).await?;
+        disk(move || std::fs::create_dir_all(dir)).await?;
         let mut n = 1_u32;
-        let mut to = dir.join(format!("{thread}-{n}"));
-        while exists(&to).await {
+        while exists(&self.aside_path(thread, n)).await {
             n += 1;
-            to = dir.join(format!("{thread}-{n}"));
         }
+        let to = self.aside_path(thread, n);
         let moved = match checkout {
             // Twice, so that a locked one is moved as well.
             Some(checkout) => {

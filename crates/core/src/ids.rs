@@ -55,6 +55,11 @@ id!(ThreadId, "thr");
 id!(TurnId, "turn");
 id!(MessageId, "msg");
 id!(NeedId, "need");
+id!(
+    /// Something that an agent asked the person.
+    AskId,
+    "ask"
+);
 id!(EffectId, "fx");
 id!(
     /// A hash of the entity, so that adoption by ring and by sweep meet in one row.

@@ -4,8 +4,9 @@
 use crate::entity::{PullKey, RepoName};
 use crate::ids::{ProjectId, ThreadId, TurnId};
 use crate::snapshot::{AdoptAsk, Author, Found, Pull, Ticket};
-use crate::threads::Tokens;
+use crate::threads::{Ask, AskReply, Can, ContextUse, ModelName, Permission, Tokens};
 use crate::trouble::Trouble;
+use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -109,14 +110,17 @@ pub struct TurnJob {
     pub turn: TurnId,
     /// The agent's own session id, where one is to be resumed.
     pub session: Option<String>,
-    /// Which agent to start: the provider part of the model's name.
-    pub provider: String,
+    /// Which agent to start, with which model and level.
+    pub model: ModelName,
+    pub permission: Permission,
     pub cwd: PathBuf,
     /// The worktree that has to stand at `cwd`: made again if it is lost.
     pub worktree: Option<(RepoSpec, String)>,
     /// Resolved anew for this turn; not part of the transcript.
     pub context: String,
     pub prompt: String,
+    /// Instead of a prompt: the agent is to make its context smaller.
+    pub compacts: bool,
 }
 
 /// What an agent does during a turn, in order.
@@ -126,6 +130,7 @@ pub enum TurnEvent {
     /// The agent's first word after the prompt: it has it. Sent once.
     Confirmed {
         session: String,
+        can: Can,
     },
     Text {
         text: String,
@@ -140,6 +145,19 @@ pub enum TurnEvent {
         text: String,
     },
     Usage(Tokens),
+    /// How full its context is now.
+    Context(ContextUse),
+    /// It made its context smaller, asked or by itself.
+    Compacted {
+        before: Option<u64>,
+        after: Option<u64>,
+    },
+    /// It waits for [`Agents::answer`].
+    Asks(Box<Ask>),
+    /// It does not wait any more.
+    Unasks {
+        key: String,
+    },
 }
 
 /// How a turn ended, by the protocol's word.
@@ -152,6 +170,23 @@ pub enum TurnEnd {
     Failed {
         says: String,
     },
+    /// The provider takes no more for now; until when, if it said so.
+    Limited {
+        says: String,
+        until: Option<Timestamp>,
+    },
+}
+
+/// What became of a message for a live turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Steered {
+    /// The agent has it.
+    Taken,
+    /// It has not and will not.
+    NotTaken,
+    /// It was handed over, and nobody knows.
+    Unknown,
 }
 
 /// Takes what an agent does. Called from the agent's task; must not block long.
@@ -159,15 +194,40 @@ pub trait TurnSink: Send + Sync {
     fn take(&self, thread: &ThreadId, turn: &TurnId, event: TurnEvent);
 }
 
+/// An agent that can be started, or could be.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AgentInfo {
+    /// The provider part of a model's name.
+    pub provider: String,
+    /// How it is spoken with: `stream-json` or `acp`.
+    pub protocol: String,
+    /// The command that starts it, where it was found.
+    pub command: Option<String>,
+    pub version: Option<String>,
+    /// Why it cannot be started, and how to install it.
+    pub missing: Option<String>,
+}
+
 /// Agents as processes.
 pub trait Agents: Send + Sync {
-    /// Starts or reuses the thread's process and runs one turn to its end.
+    /// Starts or reuses the thread's process and runs one turn to its end. One
+    /// prompt may have several results: the turn ends when the agent has
+    /// nothing of ours left to work on.
     fn turn<'a>(&'a self, job: TurnJob, sink: Arc<dyn TurnSink>) -> Soon<'a, TurnEnd>;
+    /// Puts a message into the thread's live turn. Answers once the agent has
+    /// it, or once it is sure that it has not; never after the turn's end.
+    fn steer<'a>(&'a self, thread: &'a ThreadId, turn: &'a TurnId, text: String) -> Soon<'a, Steered>;
+    /// Answers what the agent asked under this key; says whether it still waited.
+    fn answer<'a>(&'a self, thread: &'a ThreadId, key: &'a str, reply: &'a AskReply) -> Soon<'a, bool>;
+    /// Ends the process of a thread that is idle; its session goes on later.
+    fn release<'a>(&'a self, thread: &'a ThreadId) -> Soon<'a, ()>;
     /// Ends everything the thread runs, within 5 seconds.
     fn stop<'a>(&'a self, thread: &'a ThreadId) -> Soon<'a, ()>;
     /// Ends what an earlier run of the daemon on this directory left behind;
     /// answers how many processes there were.
     fn end_strays(&self) -> Soon<'_, usize>;
+    /// The agents that are set up or known, with what is installed of them.
+    fn known(&self) -> Soon<'_, Vec<AgentInfo>>;
 }
 
 /// A project's repository on this machine.
@@ -208,6 +268,8 @@ pub trait Repo: Send + Sync {
     /// A worktree of its own branch for the thread, from the default branch's
     /// tip; the one that is there already is answered as it is.
     fn add_worktree<'a>(&'a self, spec: &'a RepoSpec, thread: &'a ThreadId, branch: &'a str) -> Try<'a, PathBuf>;
+    /// Bytes on disk below each of these paths; what cannot be read counts nothing.
+    fn disk(&self, paths: Vec<PathBuf>) -> Soon<'_, BTreeMap<PathBuf, u64>>;
     /// Removes the thread's worktree and its local branch, unless that would lose work.
     fn remove_worktree<'a>(&'a self, spec: &'a RepoSpec, thread: &'a ThreadId, branch: &'a str) -> Try<'a, Removed>;
 }

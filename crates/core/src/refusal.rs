@@ -40,6 +40,9 @@ pub struct Refusal {
     pub code: String,
     /// One sentence without a full stop.
     pub says: String,
+    /// Which of the code's cases it is, such as `archived` of `thread_not_writable`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
     /// What to do instead.
     pub hint: String,
     pub exit: Exit,
@@ -49,7 +52,13 @@ impl Refusal {
     pub fn new(exit: Exit, code: &str, says: impl Into<String>, hint: impl Into<String>) -> Self {
         // What a caller wrote is repeated in these: as data, on one line.
         let (says, hint) = (one_line(&says.into()), plain(&hint.into()));
-        Refusal { code: code.to_owned(), says, hint, exit }
+        Refusal { code: code.to_owned(), says, reason: None, hint, exit }
+    }
+
+    /// Names the case.
+    pub fn because(mut self, reason: &str) -> Self {
+        self.reason = Some(reason.to_owned());
+        self
     }
 
     pub fn usage(code: &str, says: impl Into<String>, hint: impl Into<String>) -> Self {

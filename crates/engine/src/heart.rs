@@ -9,9 +9,9 @@ use stewards_core::machine::{
     Answer, Effect, Event, Fact, Outcome, Reply, Settings, Subject, View, World, decide, next_deadline, plan,
 };
 use stewards_core::moment::Moment;
-use stewards_core::ports::TurnJob;
+use stewards_core::ports::{Steered, TurnJob};
 use stewards_core::refusal::{Exit, Refusal};
-use stewards_core::threads::turn_job;
+use stewards_core::threads::{steer_text, turn_job};
 use stewards_store::{Batch, Store, StoreError};
 
 /// What the clock says when a step is taken.
@@ -33,6 +33,8 @@ pub struct Started {
     pub probe: bool,
     /// For a turn: what its agent is given.
     pub job: Option<TurnJob>,
+    /// For what goes into a live turn: its words.
+    pub words: Option<String>,
 }
 
 /// What one step left.
@@ -46,7 +48,8 @@ pub struct Step {
 /// What an earlier run left in the air.
 #[derive(Debug)]
 pub struct Recovered {
-    /// Answers that need no look outside: turns that were cut. To be told once
+    /// Answers that need no look outside: turns that were cut, and messages on
+    /// their way into them. To be told once
     /// the processes of the earlier run are gone.
     pub cut: Vec<Event>,
     /// Writes that may or may not have happened.
@@ -95,6 +98,13 @@ impl Heart {
                     answer: Answer::TurnCut,
                     attempts: row.attempts,
                 }),
+                // It may have been taken by an agent that is gone.
+                Effect::Steer { .. } => recovered.cut.push(Event::Answered {
+                    id: row.id,
+                    effect: row.effect,
+                    answer: Answer::Steered(Steered::Unknown),
+                    attempts: row.attempts,
+                }),
                 effect if effect.repeatable() => batch.effect_again(&row.id, row.attempts, None)?,
                 _ => recovered.probes.push(Started {
                     id: row.id,
@@ -102,6 +112,7 @@ impl Heart {
                     attempts: row.attempts,
                     probe: true,
                     job: None,
+                    words: None,
                 }),
             }
         }
@@ -186,9 +197,13 @@ impl Heart {
                 Effect::Turn { thread, turn } => turn_job(&self.world, thread, turn),
                 _ => None,
             };
+            let words = match &row.effect {
+                Effect::Steer { thread, .. } => self.world.threads.get(thread).map(steer_text),
+                _ => None,
+            };
             // A write that failed before may have happened all the same.
             let probe = row.attempts > 0 && !row.effect.repeatable();
-            effects.push(Started { id: row.id, effect: row.effect, attempts: row.attempts, probe, job });
+            effects.push(Started { id: row.id, effect: row.effect, attempts: row.attempts, probe, job, words });
         }
         batch.commit()?;
         Ok(Step { replies, effects })

@@ -6,11 +6,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use stewards_core::entity::{Entity, PullKey};
 use stewards_core::ids::{ThreadId, TurnId};
 use stewards_core::machine::{Answer, Effect, Write};
-use stewards_core::ports::{Agents, Pulls, Repo, Tickets, TurnEnd, TurnEvent, TurnSink};
+use stewards_core::ports::{Agents, Pulls, Repo, Steered, Tickets, TurnEnd, TurnEvent, TurnSink};
 use stewards_core::snapshot::{LookAsk, PullState, Snapshot};
 use stewards_core::stewards::{no_longer_mergeable, pull_of_url};
 use stewards_core::text::cut;
-use stewards_core::threads::Tokens;
+use stewards_core::threads::{ContextUse, Tokens};
 use stewards_core::trouble::Trouble;
 
 /// The outside, as the binary introduced it.
@@ -40,6 +40,15 @@ pub async fn perform(ports: &Ports, started: &Started, sink: Arc<dyn TurnSink>) 
             Answer::Stopped
         }
         Effect::Turn { .. } => turn(ports, started, sink).await,
+        Effect::Steer { thread, turn } => Answer::Steered(match &started.words {
+            Some(words) => ports.agents.steer(thread, turn, words.clone()).await,
+            None => Steered::NotTaken,
+        }),
+        Effect::Answer { thread, key, reply } => Answer::Replied(ports.agents.answer(thread, key, reply).await),
+        Effect::Release { thread } => {
+            ports.agents.release(thread).await;
+            Answer::Released
+        }
         Effect::Write { write, .. } => {
             if started.probe {
                 match probe(ports, write).await {
@@ -118,13 +127,13 @@ async fn look(ports: &Ports, ask: &LookAsk) -> Result<Snapshot, Trouble> {
 async fn turn(ports: &Ports, started: &Started, sink: Arc<dyn TurnSink>) -> Answer {
     let Some(job) = started.job.clone() else {
         let end = TurnEnd::Failed { says: "its environment was gone when the turn was to begin".into() };
-        return Answer::TurnEnded { end, tokens: Tokens::default(), last_words: String::new() };
+        return not_begun(end);
     };
     if let Some((spec, branch)) = &job.worktree
         && let Err(trouble) = ports.repo.add_worktree(spec, &job.thread, branch).await
     {
         let end = TurnEnd::Failed { says: format!("its worktree could not be made again: {trouble}") };
-        return Answer::TurnEnded { end, tokens: Tokens::default(), last_words: String::new() };
+        return not_begun(end);
     }
     let given = job.context.chars().count() + job.prompt.chars().count();
     let record = Arc::new(Record { sink, heard: Mutex::new(Heard::default()) });
@@ -136,7 +145,12 @@ async fn turn(ports: &Ports, started: &Started, sink: Arc<dyn TurnSink>) -> Answ
         output: heard.chars as u64 / 4,
         estimated: true,
     });
-    Answer::TurnEnded { end, tokens, last_words: cut(heard.words.trim(), 4_000) }
+    Answer::TurnEnded { end, tokens, context: heard.context, last_words: cut(heard.words.trim(), 4_000) }
+}
+
+/// No agent was asked anything.
+fn not_begun(end: TurnEnd) -> Answer {
+    Answer::TurnEnded { end, tokens: Tokens::default(), context: None, last_words: String::new() }
 }
 
 #[derive(Default)]
@@ -145,6 +159,7 @@ struct Heard {
     words: String,
     chars: usize,
     tokens: Option<Tokens>,
+    context: Option<ContextUse>,
 }
 
 /// Passes everything on and keeps what the turn's end is to tell.
@@ -164,7 +179,12 @@ impl TurnSink for Record {
                 }
                 TurnEvent::ToolCall { .. } => heard.words.clear(),
                 TurnEvent::Usage(tokens) => heard.tokens = Some(*tokens),
-                TurnEvent::Confirmed { .. } | TurnEvent::ToolResult { .. } => {}
+                TurnEvent::Context(context) => heard.context = Some(*context),
+                TurnEvent::Confirmed { .. }
+                | TurnEvent::ToolResult { .. }
+                | TurnEvent::Compacted { .. }
+                | TurnEvent::Asks(_)
+                | TurnEvent::Unasks { .. } => {}
             }
         }
         self.sink.take(thread, turn, event);

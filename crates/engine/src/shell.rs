@@ -4,13 +4,16 @@
 use crate::heart::{Heart, Started, Tick};
 use crate::perform::{Ports, perform};
 use jiff::Timestamp;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
 use stewards_core::entity::PullKey;
 use stewards_core::ids::{ThreadId, TurnId};
-use stewards_core::machine::{Event, Reply, Settings, World};
-use stewards_core::ports::{TurnEvent, TurnSink};
+use stewards_core::machine::{Answer, Event, Reply, Settings, World};
+use stewards_core::moment::Moment;
+use stewards_core::ports::{AgentInfo, TurnEvent, TurnSink};
 use stewards_core::refusal::{Exit, Refusal};
 use stewards_core::snapshot::Pull;
 use stewards_core::trouble::Trouble;
@@ -37,6 +40,8 @@ pub struct Published {
     pub world: World,
     /// The newest event's number.
     pub no: u64,
+    /// When it was committed, as decisions see time.
+    pub now: Moment,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -74,7 +79,7 @@ impl Engine {
             tracing::info!(strays, "ended processes of an earlier run");
         }
         let (commands, inbox) = channel();
-        let first = Published { world: heart.world().clone(), no: heart.no() };
+        let first = published_now(&heart, began);
         let (publish, published) = watch::channel(Arc::new(first));
         let (end, ended) = watch::channel(None);
         let runtime = tokio::runtime::Handle::current();
@@ -105,6 +110,16 @@ impl Engine {
     /// Reads a pull now. An ask, not an effect: it leaves no line in the journal.
     pub async fn read_pull(&self, key: &PullKey) -> Result<Pull, Trouble> {
         self.ports.pulls.pull(key).await
+    }
+
+    /// Bytes on disk below each of these. An ask, not an effect.
+    pub async fn disk(&self, paths: Vec<PathBuf>) -> BTreeMap<PathBuf, u64> {
+        self.ports.repo.disk(paths).await
+    }
+
+    /// The agents that are set up or known, as they are installed now.
+    pub async fn agents(&self) -> Vec<AgentInfo> {
+        self.ports.agents.known().await
     }
 
     /// The world as it was committed last.
@@ -140,6 +155,12 @@ impl Engine {
     }
 }
 
+fn published_now(heart: &Heart, began: Instant) -> Published {
+    let (world, no, tick) = (heart.world().clone(), heart.no(), tick(began));
+    let now = Moment { wall: tick.wall, elapsed: tick.elapsed, run: world.host.run, no };
+    Published { world, no, now }
+}
+
 fn tick(began: Instant) -> Tick {
     Tick { wall: Timestamp::now(), elapsed: i64::try_from(began.elapsed().as_millis()).unwrap_or(i64::MAX) }
 }
@@ -167,8 +188,7 @@ impl Writer {
             if !self.lines.is_empty() {
                 self.heart.transcribe(&std::mem::take(&mut self.lines))?;
             }
-            let latest = Published { world: self.heart.world().clone(), no: self.heart.no() };
-            self.publish.send_replace(Arc::new(latest));
+            self.publish.send_replace(Arc::new(published_now(&self.heart, self.began)));
             for (reply, answer) in step.replies.into_iter().zip(answers) {
                 if let Some(answer) = answer {
                     let _ = answer.send(reply);
@@ -206,7 +226,11 @@ impl Writer {
             let sink = Arc::new(Sink { commands: commands.clone() });
             let answer = perform(&ports, &started, sink).await;
             let failed = match &answer {
-                stewards_core::machine::Answer::TurnEnded { .. } | stewards_core::machine::Answer::Stopped => 0,
+                Answer::TurnEnded { .. }
+                | Answer::Steered(_)
+                | Answer::Replied(_)
+                | Answer::Stopped
+                | Answer::Released => 0,
                 _ => 1,
             };
             let event =
@@ -216,7 +240,8 @@ impl Writer {
     }
 }
 
-/// What an agent does: its first word is an event, the rest goes to the transcript.
+/// What an agent does: its first word and what it asks are events, the rest goes to
+/// the transcript.
 struct Sink {
     commands: Sender<Command>,
 }
@@ -225,9 +250,13 @@ impl TurnSink for Sink {
     fn take(&self, thread: &ThreadId, turn: &TurnId, event: TurnEvent) {
         let (thread, turn) = (thread.clone(), turn.clone());
         let command = match event {
-            TurnEvent::Confirmed { session } => {
-                Command::Tell(Box::new(Event::TurnConfirmed { thread, turn, session }), None)
+            TurnEvent::Confirmed { session, can } => {
+                Command::Tell(Box::new(Event::TurnConfirmed { thread, turn, session, can }), None)
             }
+            TurnEvent::Asks(ask) => Command::Tell(Box::new(Event::AgentAsked { thread, turn, ask }), None),
+            TurnEvent::Unasks { key } => Command::Tell(Box::new(Event::AgentUnasked { thread, key }), None),
+            // Told with the turn's end.
+            TurnEvent::Context(_) => return,
             other => {
                 let body = serde_json::to_string(&other).unwrap_or_default();
                 Command::Transcribe(Line { thread, turn, at: Timestamp::now().as_millisecond(), body })

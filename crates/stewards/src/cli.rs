@@ -21,11 +21,29 @@ pub struct Cli {
 pub enum Command {
     /// Run the whole story once, with a pretend Linear and GitHub and a scripted agent
     Demo(Demo),
-    /// Run the daemon in the foreground
+    /// Run the daemon: in the foreground, or with `start` in the background
+    #[command(args_conflicts_with_subcommands = true)]
     Serve {
         /// End when standard input closes
         #[arg(long, hide = true)]
         tied: bool,
+        #[command(subcommand)]
+        verb: Option<ServeVerb>,
+    },
+    /// End every agent at once; they stay stopped, over restarts too, until `stewards resume`
+    Stop {
+        /// Every agent (one thread: stewards thread stop)
+        #[arg(long, required = true)]
+        all: bool,
+    },
+    /// Let agents go on after `stewards stop --all`
+    Resume,
+    /// List the agents that can be started, and how to install the others
+    Agents,
+    /// Where threads work
+    Env {
+        #[command(subcommand)]
+        verb: EnvVerb,
     },
     /// Print a one-time link to the page
     Link,
@@ -145,10 +163,47 @@ pub enum ProjectVerb {
     List,
 }
 
+#[derive(Debug, Subcommand)]
+pub enum ServeVerb {
+    /// Start it in the background and wait until it serves
+    Start,
+    /// End it and the agents that it runs
+    Stop,
+    /// Say whether it runs
+    Status,
+    /// Print the end of its log
+    Logs {
+        /// So many lines
+        #[arg(short = 'n', default_value_t = 100)]
+        lines: usize,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+pub enum EnvVerb {
+    /// List where threads work, with what it takes on the disk
+    List,
+}
+
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub enum RoleArg {
     Worker,
     Reviewer,
+    /// One that belongs to no effort
+    Thread,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub enum PermissionArg {
+    Full,
+    AcceptEdits,
+    Ask,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub enum Switch {
+    On,
+    Off,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -162,34 +217,141 @@ pub enum ModeArg {
 
 #[derive(Debug, Subcommand)]
 pub enum ThreadVerb {
-    /// Start a worker under a steward, or a reviewer under a worker
-    Spawn {
-        #[arg(long, value_enum)]
-        role: RoleArg,
-        #[arg(long)]
-        title: String,
-        /// A regular file with what it is to do
-        #[arg(long)]
-        prompt_file: PathBuf,
-        #[arg(long)]
-        model: Option<String>,
-        /// Whose child it is (default: this thread's)
-        #[arg(long)]
-        parent: Option<String>,
-    },
+    /// Start a thread; a worker under a steward, a reviewer under a worker
+    Spawn(Spawn),
     /// Send a thread a message
     Tell {
         id: String,
-        text: String,
+        /// What to say
+        #[arg(required_unless_present = "message_file")]
+        text: Option<String>,
+        /// A regular file with it instead
+        #[arg(long, conflicts_with = "text")]
+        message_file: Option<PathBuf>,
         #[arg(long, value_enum, default_value_t = ModeArg::Auto)]
         mode: ModeArg,
     },
     /// List threads
-    List,
-    /// Show a thread with its messages and transcript
+    List {
+        /// Archived ones too
+        #[arg(long)]
+        all: bool,
+    },
+    /// Show a thread with its messages and the end of its transcript
     Show { id: String },
-    /// Stop what a thread runs
+    /// Print a thread's transcript
+    Log {
+        id: String,
+        /// The newest so many lines
+        #[arg(short = 'n', default_value_t = 200)]
+        lines: u32,
+        /// Go on as it grows
+        #[arg(long, short)]
+        follow: bool,
+    },
+    /// Wait until a thread rests: exit 0 idle, 1 failed or waiting for something, 75 still at work
+    Wait {
+        id: String,
+        /// Seconds
+        #[arg(long, default_value_t = 600)]
+        timeout: u64,
+    },
+    /// Stop what a thread runs; what waits for it waits for the next message
     Stop { id: String },
+    /// Put a thread away, with all whose life it owns
+    Archive {
+        id: String,
+        /// Also where others go with it
+        #[arg(long)]
+        yes: bool,
+    },
+    /// Bring a thread back
+    Unarchive { id: String },
+    /// Delete a thread with every descendant, transcripts and all
+    Delete {
+        id: String,
+        #[arg(long)]
+        yes: bool,
+    },
+    /// Try a failed turn again
+    Retry { id: String },
+    /// Have an idle thread's agent make its context smaller
+    Compact { id: String },
+    /// Mark a thread as read
+    Read { id: String },
+    /// Mark a thread as not read
+    Unread { id: String },
+    /// Change a thread
+    Update {
+        id: String,
+        #[arg(long)]
+        title: Option<String>,
+        /// What its agent may do without asking
+        #[arg(long, value_enum)]
+        permission: Option<PermissionArg>,
+        /// Whether its parent hears of its ended turns
+        #[arg(long, value_enum)]
+        parent_notifications: Option<Switch>,
+    },
+    /// List the messages of a thread that no turn has begun with
+    Queue {
+        id: String,
+        /// Take this one back
+        #[arg(long, value_name = "MESSAGE")]
+        drop: Option<String>,
+    },
+    /// What agents ask and wait for
+    #[command(args_conflicts_with_subcommands = true)]
+    Interactions {
+        /// Of one thread (default: all)
+        thread: Option<String>,
+        #[command(subcommand)]
+        verb: Option<InteractionVerb>,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+pub enum InteractionVerb {
+    /// Answer one: by an option's number or words, `allow`, `deny`, or in your own words where it takes them
+    Answer {
+        id: String,
+        #[arg(required = true, trailing_var_arg = true)]
+        choice: Vec<String>,
+    },
+}
+
+#[derive(Debug, Args)]
+pub struct Spawn {
+    #[arg(long, value_enum, default_value_t = RoleArg::Thread)]
+    pub role: RoleArg,
+    #[arg(long)]
+    pub title: String,
+    /// A regular file with what it is to do
+    #[arg(long)]
+    pub prompt_file: Option<PathBuf>,
+    /// provider/model/level
+    #[arg(long)]
+    pub model: Option<String>,
+    /// Whose child it is (default: this thread's)
+    #[arg(long)]
+    pub parent: Option<String>,
+    /// The thread that it is archived with (default: its parent)
+    #[arg(long)]
+    pub owner: Option<String>,
+    /// The project of a thread without a parent (default: the only one)
+    #[arg(long)]
+    pub project: Option<String>,
+    /// worktree, checkout, or the path of a directory
+    #[arg(long)]
+    pub environment: Option<String>,
+    #[arg(long, value_enum)]
+    pub permission: Option<PermissionArg>,
+    /// Whether its parent hears of its ended turns (default: on)
+    #[arg(long, value_enum)]
+    pub parent_notifications: Option<Switch>,
+    /// Leave it out of the board
+    #[arg(long)]
+    pub hidden: bool,
 }
 
 #[derive(Debug, Subcommand)]

@@ -2,17 +2,16 @@
 
 mod bus;
 mod lists;
+mod threads;
 
-use crate::cli::{Cli, Command, ModeArg, ProjectVerb, RoleArg, ThreadVerb};
+use crate::cli::{Cli, Command, EnvVerb, ProjectVerb};
 use crate::client::Client;
 use crate::out::{self, Outcome};
-use crate::{demo, files, serve, settings, twin};
+use crate::{background, demo, files, serve, settings, twin};
 use anyhow::Context;
 use std::path::Path;
-use stewards_core::ids::ThreadId;
 use stewards_core::machine::Reply;
 use stewards_core::refusal::Refusal;
-use stewards_core::threads::{Role, SendMode};
 use stewards_web::Ask;
 
 pub fn run(cli: Cli) -> Outcome {
@@ -20,7 +19,12 @@ pub fn run(cli: Cli) -> Outcome {
     let act = |ask: Ask| said(json, Client::new(dir)?.act(&ask)?);
     match cli.command {
         Command::Demo(args) => demo::run(dir, &args, json),
-        Command::Serve { tied } => serve::run(&settings::dir(dir)?, tied),
+        Command::Serve { tied, verb: None } => serve::run(&settings::dir(dir)?, tied),
+        Command::Serve { verb: Some(verb), .. } => background::run(&settings::dir(dir)?, verb, json),
+        Command::Stop { .. } => act(Ask::StopAll { on: true }),
+        Command::Resume => act(Ask::StopAll { on: false }),
+        Command::Agents => lists::agents(dir, json),
+        Command::Env { verb: EnvVerb::List } => lists::environments(dir, json),
         Command::Twin(args) => twin::run(&args),
         Command::ScriptedAgent => scripted(),
         Command::Init(args) => files::init(&args, json),
@@ -41,7 +45,7 @@ pub fn run(cli: Cli) -> Outcome {
         Command::Merge { pull } => act(Ask::Merge { pull }),
         Command::Needs => lists::needs(dir, json),
         Command::Done { id } => act(Ask::Done { need: id }),
-        Command::Thread { verb } => thread(dir, verb, json),
+        Command::Thread { verb } => threads::run(dir, verb, json),
         Command::Bus { verb } => bus::run(dir, verb, json),
         Command::Build => lists::build(dir, json),
     }
@@ -81,27 +85,6 @@ fn link(dir: Option<&Path>, json: bool) -> Outcome {
     Ok(0)
 }
 
-impl From<RoleArg> for Role {
-    fn from(role: RoleArg) -> Role {
-        match role {
-            RoleArg::Worker => Role::Worker,
-            RoleArg::Reviewer => Role::Reviewer,
-        }
-    }
-}
-
-impl From<ModeArg> for SendMode {
-    fn from(mode: ModeArg) -> SendMode {
-        match mode {
-            ModeArg::Start => SendMode::Start,
-            ModeArg::Auto => SendMode::Auto,
-            ModeArg::Steer => SendMode::Steer,
-            ModeArg::SteerIfActive => SendMode::SteerIfActive,
-            ModeArg::QueueIfActive => SendMode::QueueIfActive,
-        }
-    }
-}
-
 /// A text that a caller's own process reads, from a regular file only.
 pub fn text_file(path: &Path) -> anyhow::Result<String> {
     let bad = |says: String| Refusal::usage("bad_file", says, "name a regular file with text in it");
@@ -113,18 +96,4 @@ pub fn text_file(path: &Path) -> anyhow::Result<String> {
         return Err(bad(format!("{} is larger than a megabyte", path.display())).into());
     }
     Ok(std::fs::read_to_string(path).map_err(|e| bad(format!("{} cannot be read: {e}", path.display())))?)
-}
-
-fn thread(dir: Option<&Path>, verb: ThreadVerb, json: bool) -> Outcome {
-    let act = |ask: Ask| said(json, Client::new(dir)?.act(&ask)?);
-    match verb {
-        ThreadVerb::Spawn { role, title, prompt_file, model, parent } => {
-            let prompt = text_file(&prompt_file)?;
-            act(Ask::Spawn { parent: parent.map(ThreadId), role: role.into(), title, prompt, model })
-        }
-        ThreadVerb::Tell { id, text, mode } => act(Ask::Tell { to: ThreadId(id), text, mode: mode.into() }),
-        ThreadVerb::Stop { id } => act(Ask::Stop { thread: ThreadId(id) }),
-        ThreadVerb::List => lists::threads(dir, json),
-        ThreadVerb::Show { id } => lists::thread(dir, &id, json),
-    }
 }

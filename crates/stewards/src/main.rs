@@ -1,6 +1,8 @@
 //! The one binary: daemon, command line, demo, and, under other names or hidden
 //! verbs, the `gh` of a thread, the twin and the scripted agent.
 
+mod agents;
+mod background;
 mod cli;
 mod client;
 mod commands;

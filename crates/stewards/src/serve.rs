@@ -8,7 +8,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
-use stewards_agents::{AcpAgents, GitRepos, MARK, McpEndpoint, Provider, Setup, THREAD};
+use stewards_agents::{GitRepos, MARK, McpEndpoint, Runners, Setup, THREAD};
 use stewards_core::ids::ThreadId;
 use stewards_core::refusal::{Exit, Refusal};
 use stewards_engine::{Engine, Passes, Ports};
@@ -17,9 +17,6 @@ use stewards_store::Store;
 use stewards_web::{Build, Sessions, Web};
 use tokio::net::{TcpListener, UnixListener};
 use tokio_util::sync::CancellationToken;
-
-/// A turn in which an agent shows no sign of life for so long has failed.
-const SILENCE: Duration = Duration::from_secs(15 * 60);
 
 /// The commit that this binary was built from.
 pub const COMMIT: &str = env!("STEWARDS_COMMIT");
@@ -116,18 +113,6 @@ fn git_credentials(token: &str, gh: &Path) -> BTreeMap<String, String> {
     ])
 }
 
-fn providers(settings: &Settings) -> anyhow::Result<BTreeMap<String, Provider>> {
-    let mut all: BTreeMap<String, Provider> = BTreeMap::new();
-    let scripted =
-        Provider { command: std::env::current_exe()?, args: vec!["scripted-agent".into()], env: BTreeMap::new() };
-    all.insert("scripted".into(), scripted);
-    for (name, p) in &settings.providers {
-        let provider = Provider { command: p.command.clone().into(), args: p.args.clone(), env: p.env.clone() };
-        all.insert(name.clone(), provider);
-    }
-    Ok(all)
-}
-
 /// The thread whose agent a process belongs to: by the markers in its own
 /// environment or in that of a process it descends from.
 fn descent(mark: String) -> stewards_web::Descent {
@@ -187,9 +172,11 @@ async fn daemon(dir: &Path, tied: bool) -> Outcome {
 
     let passes = Arc::new(Passes::default());
     let credentials = git_credentials(&secrets.github_token, &bin.join("gh"));
+    let providers = crate::agents::providers(&settings)?;
     let setup = Setup {
-        providers: providers(&settings)?,
+        providers: providers.clone(),
         mark: mark.clone(),
+        dir: dir.join("agents"),
         mcp: {
             let (passes, url) = (passes.clone(), format!("{url}/mcp"));
             Arc::new(move |thread| McpEndpoint { url: url.clone(), token: passes.of(thread) })
@@ -207,17 +194,17 @@ async fn daemon(dir: &Path, tied: bool) -> Outcome {
                 env
             })
         },
-        silence: SILENCE,
+        silence: Duration::from_secs(settings.silence_s.max(1)),
     };
-    let agents = Arc::new(AcpAgents::new(setup));
+    let agents = Arc::new(Runners::new(setup));
     let ports = Ports {
         tickets: Arc::new(Linear::new(settings.linear_url.clone(), secrets.linear_token.clone())),
         pulls: Arc::new(GitHub::new(settings.github_api.clone(), secrets.github_token.clone())),
         agents: agents.clone(),
         repo: Arc::new(GitRepos::new(dir.to_owned(), credentials)),
     };
-    let pace = stewards_core::machine::Settings { debounce: settings.debounce_ms, sweep: settings.sweep_ms };
-    let engine = Engine::start(store, pace, ports).await.context("the engine could not start")?;
+    let set = settings.of_the_machine(providers.into_keys().collect());
+    let engine = Engine::start(store, set, ports).await.context("the engine could not start")?;
 
     let _ = std::fs::remove_file(&socket);
     let line = UnixListener::bind(&socket).with_context(|| socket.display().to_string())?;

@@ -7,6 +7,7 @@ use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use stewards_core::refusal::{Exit, Refusal};
+use stewards_core::threads::Permission;
 use stewards_store::{DirLock, LockError};
 
 /// `--dir`, else STEWARDS_DIR, else the XDG data directory.
@@ -35,19 +36,52 @@ pub struct Settings {
     pub debounce_ms: i64,
     /// Milliseconds between two sweeps.
     pub sweep_ms: i64,
-    /// Agents by the provider part of a model's name.
+    /// Turns that one thread may begin within an hour; 0 for no cap.
+    pub turns_per_hour: u32,
+    /// Turns that may be live at once, and of one project.
+    pub max_live: u32,
+    pub max_live_project: u32,
+    /// Seconds after which an idle agent's process is ended.
+    pub idle_release_s: u64,
+    /// Seconds for which an archived thread's worktree stays.
+    pub grace_s: u64,
+    /// Tokens of context beyond which it is compacted after a turn; 0 for never.
+    pub compact_at: u64,
+    /// Seconds without a sign of life after which a turn has failed.
+    pub silence_s: u64,
+    /// Seconds that a worktree's setup script may take.
+    pub setup_s: u64,
+    /// The model of a thread that belongs to no effort, where none is named.
+    pub model: String,
+    /// What threads may do without asking: full, accept-edits or ask.
+    pub permission: Permission,
+    /// The zone of times of day, as `Europe/Berlin` (default: this machine's).
+    pub zone: Option<String>,
+    /// Agents by the provider part of a model's name; those that are installed are
+    /// found by themselves.
     pub providers: BTreeMap<String, Provider>,
 }
 
-/// How an agent that speaks the Agent Client Protocol is started.
+/// How an agent is started.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Provider {
+    /// `acp` (the Agent Client Protocol over stdio) or `stream-json` (Claude Code's own).
+    #[serde(default)]
+    pub protocol: Protocol,
     pub command: String,
     #[serde(default)]
     pub args: Vec<String>,
     #[serde(default)]
     pub env: BTreeMap<String, String>,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Protocol {
+    #[default]
+    Acp,
+    StreamJson,
 }
 
 impl Default for Settings {
@@ -59,7 +93,47 @@ impl Default for Settings {
             github_api: "https://api.github.com".into(),
             debounce_ms: usual.debounce,
             sweep_ms: usual.sweep,
+            turns_per_hour: usual.turns_per_hour,
+            max_live: usual.max_live,
+            max_live_project: usual.max_live_project,
+            idle_release_s: seconds(usual.idle_release),
+            grace_s: seconds(usual.grace),
+            compact_at: usual.compact_at,
+            silence_s: 15 * 60,
+            setup_s: 15 * 60,
+            model: usual.model,
+            permission: usual.permission,
+            zone: None,
             providers: BTreeMap::new(),
+        }
+    }
+}
+
+fn seconds(ms: i64) -> u64 {
+    ms.unsigned_abs() / 1_000
+}
+
+fn ms(seconds: u64) -> i64 {
+    i64::try_from(seconds).unwrap_or(i64::MAX).saturating_mul(1_000)
+}
+
+impl Settings {
+    /// What decisions go by. `providers` are the agents that can be started.
+    pub fn of_the_machine(&self, providers: Vec<String>) -> stewards_core::machine::Settings {
+        let zone = self.zone.clone().or_else(|| jiff::tz::TimeZone::system().iana_name().map(str::to_owned));
+        stewards_core::machine::Settings {
+            debounce: self.debounce_ms,
+            sweep: self.sweep_ms,
+            turns_per_hour: self.turns_per_hour,
+            max_live: self.max_live.max(1),
+            max_live_project: self.max_live_project.max(1),
+            idle_release: ms(self.idle_release_s),
+            grace: ms(self.grace_s),
+            compact_at: self.compact_at,
+            providers,
+            model: self.model.clone(),
+            permission: self.permission,
+            zone: zone.unwrap_or_else(|| "UTC".into()),
         }
     }
 }

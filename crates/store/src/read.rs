@@ -172,9 +172,19 @@ impl Reader {
         Ok(all)
     }
 
+    /// Lines after a known one, oldest first.
     pub fn transcript(&self, thread: &ThreadId, after: i64, limit: u32) -> Result<Vec<TranscriptLine>, StoreError> {
-        let mut prepared = self.conn.prepare_cached(sql::TRANSCRIPT_OF)?;
-        let mut found = prepared.query(params![thread.as_str(), after, limit])?;
+        self.lines(sql::TRANSCRIPT_OF, params![thread.as_str(), after, limit])
+    }
+
+    /// The newest lines, oldest first.
+    pub fn transcript_end(&self, thread: &ThreadId, limit: u32) -> Result<Vec<TranscriptLine>, StoreError> {
+        self.lines(sql::TRANSCRIPT_END, params![thread.as_str(), limit])
+    }
+
+    fn lines(&self, statement: &str, with: &[&dyn rusqlite::ToSql]) -> Result<Vec<TranscriptLine>, StoreError> {
+        let mut prepared = self.conn.prepare_cached(statement)?;
+        let mut found = prepared.query(with)?;
         let mut all = Vec::new();
         while let Some(row) = found.next()? {
             let body = serde_json::from_str(&row.get::<_, String>(3)?).map_err(StoreError::row("transcript"))?;

@@ -35,7 +35,9 @@ statements! {
     EFFECT_START = "UPDATE outbox SET state = 'started' WHERE id = ?1";
     EFFECTS = "SELECT id, state, attempts, not_before, body FROM outbox ORDER BY id";
     MESSAGE_ADD = "INSERT INTO messages (id, thread, sender, cause, text, at, state, turn, bus) VALUES (?1, ?2, ?3, ?4, ?5, ?6, 'queued', NULL, ?7)";
-    MESSAGE_STATE = "UPDATE messages SET state = ?2, turn = coalesce(?3, turn) WHERE id = ?1";
+    MESSAGE_STATE = "UPDATE messages SET state = ?2, turn = CASE WHEN ?2 = 'queued' THEN NULL ELSE coalesce(?3, turn) END WHERE id = ?1";
+    MESSAGES_PURGE = "DELETE FROM messages WHERE thread = ?1";
+    TRANSCRIPT_PURGE = "DELETE FROM transcript WHERE thread = ?1";
     MESSAGES_OF_TURN = "UPDATE messages SET state = ?2 WHERE turn = ?1 AND state = 'handed'";
     MESSAGES_OF = "SELECT id, thread, sender, cause, text, at, state, turn, bus FROM messages WHERE thread = ?1 ORDER BY at, id";
     MESSAGES_OPEN = "SELECT id, thread, sender, cause, text, at, state, turn, bus FROM messages WHERE state IN ('queued', 'handed') ORDER BY at, id";
@@ -48,6 +50,7 @@ statements! {
     SNAPSHOT_GET = "SELECT body FROM snapshots WHERE hash = ?1";
     TRANSCRIPT_ADD = "INSERT INTO transcript (thread, turn, at, body) VALUES (?1, ?2, ?3, ?4)";
     TRANSCRIPT_OF = "SELECT id, turn, at, body FROM transcript WHERE thread = ?1 AND id > ?2 ORDER BY id LIMIT ?3";
+    TRANSCRIPT_END = "SELECT id, turn, at, body FROM (SELECT id, turn, at, body FROM transcript WHERE thread = ?1 ORDER BY id DESC LIMIT ?2) ORDER BY id";
     SAVEPOINT = "SAVEPOINT event";
     SAVEPOINT_BACK = "ROLLBACK TO event";
     SAVEPOINT_RELEASE = "RELEASE event";

@@ -4,7 +4,7 @@ use crate::{StoreError, rows, sql};
 use rusqlite::{Connection, OptionalExtension, params};
 use std::collections::BTreeSet;
 use std::path::Path;
-use stewards_core::ids::{EffectId, ThreadId, TurnId};
+use stewards_core::ids::{EffectId, MessageId, ThreadId, TurnId};
 use stewards_core::machine::{Effect, Event, Fact, Fate, Outcome, Subject, World};
 use stewards_core::moment::{Deadline, Moment};
 use stewards_core::snapshot::Snapshot;
@@ -233,13 +233,7 @@ impl Batch<'_> {
                 self.tx.prepare_cached(sql::MESSAGE_ADD)?.execute(row)?;
             }
             (_, Fact::TurnBegan { turn, messages, .. }) => {
-                for message in messages {
-                    self.tx.prepare_cached(sql::MESSAGE_STATE)?.execute(params![
-                        message.as_str(),
-                        "handed",
-                        turn.as_str()
-                    ])?;
-                }
+                self.message_states(messages, "handed", Some(turn))?;
             }
             (_, Fact::TurnConfirmed { turn, .. }) => self.settle(turn, "consumed")?,
             (_, Fact::TurnEnded { turn, end, .. }) => {
@@ -250,14 +244,19 @@ impl Batch<'_> {
                 self.settle(turn, state)?;
             }
             (_, Fact::TurnCut { turn, .. }) => self.settle(turn, "unknown")?,
-            (_, Fact::Archived { failed }) => {
-                for message in failed {
-                    self.tx.prepare_cached(sql::MESSAGE_STATE)?.execute(params![
-                        message.as_str(),
-                        "failed",
-                        None::<String>
-                    ])?;
-                }
+            (_, Fact::Archived { failed }) => self.message_states(failed, "failed", None)?,
+            (_, Fact::Steering { turn, messages }) => self.message_states(messages, "handed", Some(turn))?,
+            (_, Fact::Steered { turn, messages }) => self.message_states(messages, "consumed", Some(turn))?,
+            (_, Fact::SteeredBack { messages }) => self.message_states(messages, "queued", None)?,
+            (_, Fact::SteerLost { messages, known }) => {
+                self.message_states(messages, if *known { "failed" } else { "unknown" }, None)?;
+            }
+            (_, Fact::MessageDropped { message }) => {
+                self.message_states(std::slice::from_ref(message), "failed", None)?;
+            }
+            (Subject::Thread(id), Fact::Deleted) => {
+                self.tx.prepare_cached(sql::TRANSCRIPT_PURGE)?.execute([id.as_str()])?;
+                self.tx.prepare_cached(sql::MESSAGES_PURGE)?.execute([id.as_str()])?;
             }
             (_, Fact::BusSent { message }) => {
                 let body = serde_json::to_string(message).map_err(StoreError::row("bus"))?;
@@ -266,6 +265,14 @@ impl Batch<'_> {
                 self.tx.prepare_cached(sql::BUS_ADD)?.execute(row)?;
             }
             _ => {}
+        }
+        Ok(())
+    }
+
+    fn message_states(&self, of: &[MessageId], state: &str, turn: Option<&TurnId>) -> Result<(), StoreError> {
+        let turn = turn.map(TurnId::as_str);
+        for message in of {
+            self.tx.prepare_cached(sql::MESSAGE_STATE)?.execute(params![message.as_str(), state, turn])?;
         }
         Ok(())
     }

@@ -9,7 +9,7 @@ use stewards_core::machine::{Caller, Event};
 use stewards_core::ports::TurnEnd;
 use stewards_core::snapshot::PullState;
 use stewards_core::stewards::{Actor, Report};
-use stewards_core::threads::{Role, Thread};
+use stewards_core::threads::{Can, Role, SpawnAsk, Steering, Thread};
 
 /// What follows a step.
 pub(crate) enum Next {
@@ -21,7 +21,8 @@ pub(crate) fn step(sim: &mut Sim, id: &ThreadId, turn: &TurnId, n: usize) -> Nex
     let Some(thread) = sim.world().threads.get(id).cloned() else { return Next::End(TurnEnd::Cancelled) };
     let session = format!("session-of-{id}");
     if n == 0 {
-        sim.act(Event::TurnConfirmed { thread: id.clone(), turn: turn.clone(), session });
+        let can = Can { steer: Steering::Inject, compact: true };
+        sim.act(Event::TurnConfirmed { thread: id.clone(), turn: turn.clone(), session, can });
         return Next::Step;
     }
     match thread.role {
@@ -30,6 +31,8 @@ pub(crate) fn step(sim: &mut Sim, id: &ThreadId, turn: &TurnId, n: usize) -> Nex
         Role::Worker => worker(sim, &thread, n),
         Role::Reviewer => reviewer(sim, &thread, n),
         Role::ProjectSteward => Next::End(TurnEnd::Finished),
+        Role::Plain if n < 6 => Next::Step,
+        Role::Plain => Next::End(TurnEnd::Finished),
     }
 }
 
@@ -61,7 +64,7 @@ fn steward(sim: &mut Sim, me: &Thread, n: usize) -> Next {
                 && binding.standing == stewards_core::stewards::Standing::Open
             {
                 let (title, prompt) = ("Say hello".to_owned(), "Replace Helo.".to_owned());
-                let event = Event::Spawned { caller, parent: None, role: Role::Worker, title, prompt, model: None };
+                let event = Event::Spawned { caller, ask: Box::new(SpawnAsk::of(Role::Worker, &title, &prompt)) };
                 sim.spawn(event);
             }
             Next::Step
@@ -98,7 +101,7 @@ fn worker(sim: &mut Sim, me: &Thread, n: usize) -> Next {
                 sim.world().threads.values().any(|t| t.role == Role::Reviewer && t.parent.as_ref() == Some(&me.id));
             if !reviewer {
                 let (title, prompt) = ("Review".to_owned(), format!("Review {pull}."));
-                let event = Event::Spawned { caller, parent: None, role: Role::Reviewer, title, prompt, model: None };
+                let event = Event::Spawned { caller, ask: Box::new(SpawnAsk::of(Role::Reviewer, &title, &prompt)) };
                 sim.spawn(event);
                 return Next::End(TurnEnd::Finished);
             }

@@ -16,6 +16,7 @@ impl Sim {
                 world.bindings.get(&id).is_some_and(|b| b.standing == Standing::Ended)
             })
             && world.threads.values().all(|t| t.role == Role::ProjectSteward || t.archived.is_some())
+            && world.threads.values().all(|t| t.remove_by.is_none())
             && self.store().outbox().is_ok_and(|o| o.is_empty())
     }
 

@@ -6,15 +6,18 @@
 
 mod agents;
 mod checks;
+mod host;
 mod outside;
 mod plants;
 mod rng;
 mod sim;
+mod weather;
 
 pub use outside::{Outside, REPO, TEAM};
 pub use plants::Plant;
 pub use rng::Rng;
-pub use sim::{Sim, Weather};
+pub use sim::Sim;
+pub use weather::Weather;
 
 /// Milliseconds in a second and in a minute.
 pub const SECOND: i64 = 1_000;

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use stewards_core::config::{Starting, starting_files};
 use stewards_core::entity::{Entity, PullKey, RepoName};
 use stewards_core::machine::{Answer, Effect, Write};
-use stewards_core::ports::{BbFiles, Removed};
+use stewards_core::ports::{BbFiles, Removed, Steered};
 use stewards_core::snapshot::*;
 use stewards_core::stewards::parse_marker;
 use stewards_core::trouble::Trouble;
@@ -165,7 +165,11 @@ impl Outside {
                 Answer::EnvironmentRemoved(Ok(Removed::Gone))
             }
             Effect::Stop { .. } => Answer::Stopped,
+            Effect::Release { .. } => Answer::Released,
+            // The simulation answers these itself.
             Effect::Turn { .. } => Answer::TurnCut,
+            Effect::Steer { .. } => Answer::Steered(Steered::NotTaken),
+            Effect::Answer { .. } => Answer::Replied(false),
             Effect::Write { write, .. } => Answer::Written(self.write(write, true)),
         }
     }

@@ -4,6 +4,7 @@ use crate::agents::{Next, step};
 use crate::outside::Outside;
 use crate::plants::{Plant, decider};
 use crate::rng::Rng;
+use crate::weather::Weather;
 use crate::{MINUTE, REPO, SECOND, TEAM};
 use jiff::Timestamp;
 use std::collections::BTreeMap;
@@ -16,68 +17,10 @@ use stewards_core::ports::{About, Ring, TurnEnd};
 use stewards_core::refusal::Refusal;
 use stewards_core::snapshot::PullState;
 use stewards_core::stewards::NeedKind;
-use stewards_core::threads::{SendMode, Thread, Tokens};
+use stewards_core::threads::{ContextUse, SendMode, Thread, Tokens};
 use stewards_core::trouble::Trouble;
 use stewards_engine::{Heart, Started, Tick};
 use stewards_store::Store;
-
-/// How rude the outside is, each per mille.
-#[derive(Clone, Debug, Default)]
-pub struct Weather {
-    pub rings_lost: u64,
-    pub rings_doubled: u64,
-    /// Most milliseconds that a ring takes.
-    pub rings_late: i64,
-    /// Most milliseconds that a read takes; it saw what was so when it left.
-    pub looks_late: i64,
-    /// A look that fails, or is limited.
-    pub looks_fail: u64,
-    /// A look that answers what was so a while ago.
-    pub looks_stale: u64,
-    /// A write whose answer is lost though it happened.
-    pub writes_flaky: u64,
-    /// An agent's turn that fails.
-    pub turns_fail: u64,
-    /// A crash after a step.
-    pub crash: u64,
-    /// Crashes at most.
-    pub crashes: u32,
-    /// The wall clock steps.
-    pub clock_jumps: u64,
-    /// Somebody pushes to the pull and has it reviewed anew.
-    pub pushes: u64,
-    pub sweep: i64,
-}
-
-impl Weather {
-    /// Nothing goes wrong, and no sweep would find what a ring missed.
-    pub fn calm() -> Weather {
-        Weather { sweep: 24 * 60 * MINUTE, rings_late: 300, looks_late: 1_500, ..Weather::default() }
-    }
-
-    /// No ring is lost and no sweep helps: all must come by rings alone.
-    pub fn prompt() -> Weather {
-        Weather { rings_doubled: 200, rings_late: 9 * SECOND, looks_late: 12 * SECOND, ..Weather::calm() }
-    }
-
-    pub fn storm(rng: &mut Rng) -> Weather {
-        Weather {
-            rings_lost: [0, 200, 600][(rng.draw() % 3) as usize],
-            rings_doubled: 200,
-            rings_late: 20 * SECOND,
-            looks_late: 5 * SECOND,
-            looks_fail: [0, 150][(rng.draw() % 2) as usize],
-            looks_stale: [0, 150][(rng.draw() % 2) as usize],
-            writes_flaky: [0, 300][(rng.draw() % 2) as usize],
-            turns_fail: [0, 60][(rng.draw() % 2) as usize],
-            crash: [0, 20, 60][(rng.draw() % 3) as usize],
-            crashes: 6,
-            clock_jumps: [0, 10][(rng.draw() % 2) as usize],
-            pushes: [0, 4][(rng.draw() % 2) as usize],
-            sweep: MINUTE,
-        }
-    }
-}
 
 enum Item {
     Arrive(Box<Event>),
@@ -110,15 +53,24 @@ pub struct Sim {
     file: Option<PathBuf>,
     began: i64,
     wall_offset: i64,
-    rng: Rng,
+    pub(crate) rng: Rng,
     plant: Option<Plant>,
     agenda: BTreeMap<(i64, u64), Item>,
     seq: u64,
     former: Outside,
     /// The agents at work: thread → turn.
-    running: BTreeMap<ThreadId, TurnId>,
+    pub(crate) running: BTreeMap<ThreadId, TurnId>,
     pub sins: Vec<String>,
     deliveries: u64,
+    /// What a server sets, but for what the simulation needs to be otherwise.
+    pub settings: Settings,
+    /// Which messages agents were given, in order.
+    pub heard: Vec<MessageId>,
+    /// Agents that wait for an answer: thread → its key, turn and next step.
+    pub(crate) asking: BTreeMap<ThreadId, (String, TurnId, usize)>,
+    pub(crate) said: u64,
+    /// People meddle with threads until then.
+    pub meddle_until: i64,
 }
 
 impl Sim {
@@ -151,6 +103,11 @@ impl Sim {
             running: BTreeMap::new(),
             sins: Vec::new(),
             deliveries: 0,
+            settings: Settings { compact_at: 0, turns_per_hour: 0, ..Settings::default() },
+            heard: Vec::new(),
+            asking: BTreeMap::new(),
+            said: 0,
+            meddle_until: 0,
         };
         if sim.file.is_none() {
             sim.store = Some(Store::in_memory().expect("a store in memory"));
@@ -198,11 +155,13 @@ impl Sim {
             None => self.store.take().expect("the store was kept"),
         };
         self.began = self.now;
-        let settings = Settings { debounce: 5 * SECOND, sweep: self.weather.sweep };
+        let settings =
+            Settings { debounce: 5 * SECOND, sweep: self.weather.sweep, grace: 5 * SECOND, ..self.settings.clone() };
         let (heart, recovered) =
             Heart::open_with(store, settings, self.tick(), decider(self.plant)).expect("the run begins");
         self.heart = Some(heart);
         self.running.clear();
+        self.asking.clear();
         for mut started in recovered.probes {
             started.probe = self.plant != Some(Plant::NoProbe);
             self.leave(started);
@@ -214,7 +173,13 @@ impl Sim {
         let cut = if self.plant == Some(Plant::LostWake) { Vec::new() } else { recovered.cut };
         self.step(cut);
         for (to, text) in again {
-            let _ = self.tell(Event::Told { caller: Caller::Person, to, text, mode: SendMode::QueueIfActive });
+            let _ = self.tell(Event::Told {
+                caller: Caller::Person,
+                to,
+                text,
+                mode: SendMode::QueueIfActive,
+                revive: false,
+            });
         }
     }
 
@@ -236,6 +201,16 @@ impl Sim {
         self.agenda.retain(|_, item| !matches!(item, Item::Arrive(_) | Item::Agent(..) | Item::WriteHappens(_)));
         let wait = self.rng.between(SECOND, 30 * SECOND);
         self.at(wait, Item::Restart);
+    }
+
+    /// The daemon is ended and started again with the settings as they are now.
+    pub fn restart(&mut self) {
+        let Some(heart) = self.heart.take() else { return };
+        match self.file {
+            Some(_) => drop(heart),
+            None => self.store = Some(heart.into_store()),
+        }
+        self.start();
     }
 
     fn step(&mut self, events: Vec<Event>) -> Vec<Result<Reply, Refusal>> {
@@ -304,12 +279,25 @@ impl Sim {
             if let Some(other) = self.running.insert(thread.clone(), turn.clone()) {
                 self.sins.push(format!("{turn} began in {thread} while {other} was live"));
             }
+            self.hears(&thread, |t| t.turn.as_ref().map(|t| t.messages.clone()).unwrap_or_default());
             self.at(wait, Item::Agent(thread, turn, 0));
             return;
+        }
+        if let Effect::Steer { thread, turn } = &started.effect {
+            let (thread, turn) = (thread.clone(), turn.clone());
+            return self.steered(started, &thread, &turn);
+        }
+        if let Effect::Answer { thread, key, .. } = &started.effect {
+            let waited = self.asking.get(thread).is_some_and(|(k, ..)| k == key);
+            if let Some((_, turn, n)) = waited.then(|| self.asking.remove(thread)).flatten() {
+                self.at(wait, Item::Agent(thread.clone(), turn, n));
+            }
+            return self.answer(wait, started, Answer::Replied(waited), 0);
         }
         if let Effect::Stop { thread } = &started.effect
             && let Some(turn) = self.running.remove(thread)
         {
+            self.asking.remove(thread);
             self.turn_over(thread.clone(), turn, TurnEnd::Cancelled, 5);
         }
         if matches!(started.effect, Effect::Write { .. }) {
@@ -343,7 +331,7 @@ impl Sim {
         self.answer(wait, started, answer, 1);
     }
 
-    fn answer(&mut self, wait: i64, started: Started, answer: Answer, failed: u32) {
+    pub(crate) fn answer(&mut self, wait: i64, started: Started, answer: Answer, failed: u32) {
         let attempts = started.attempts + failed;
         let event = Event::Answered { id: started.id, effect: started.effect, answer, attempts };
         self.at(wait, Item::Arrive(Box::new(event)));
@@ -434,13 +422,14 @@ impl Sim {
         }
     }
 
-    fn turn_over(&mut self, thread: ThreadId, turn: TurnId, end: TurnEnd, wait: i64) {
+    pub(crate) fn turn_over(&mut self, thread: ThreadId, turn: TurnId, end: TurnEnd, wait: i64) {
         let Some(heart) = &self.heart else { return };
         let row = heart.store().outbox().expect("the outbox").into_iter();
         let found = row.into_iter().find(|r| matches!(&r.effect, Effect::Turn { turn: t, .. } if *t == turn));
         let Some(row) = found else { return };
         let tokens = Tokens { input: 100, output: 10, estimated: true };
-        let answer = Answer::TurnEnded { end, tokens, last_words: "That is all.".into() };
+        let context = Some(ContextUse { used: 90_000 + 10_000 * (self.seq % 7), window: Some(200_000) });
+        let answer = Answer::TurnEnded { end, tokens, context, last_words: "That is all.".into() };
         let effect = Effect::Turn { thread, turn };
         self.at(wait, Item::Arrive(Box::new(Event::Answered { id: row.id, effect, answer, attempts: 0 })));
     }
@@ -450,7 +439,13 @@ impl Sim {
             return;
         }
         let fails = n > 0 && self.rng.chance(self.weather.turns_fail);
-        let next = if fails {
+        let limited = n > 0 && self.rng.chance(self.weather.limits);
+        if n > 0 && self.rng.chance(self.weather.asks) {
+            return self.asks(&thread, &turn, n);
+        }
+        let next = if limited {
+            Next::End(TurnEnd::Failed { says: "usage limit reached, try again in 20 minutes".into() })
+        } else if fails {
             Next::End(TurnEnd::Failed { says: "the provider is down".into() })
         } else {
             step(self, &thread, &turn, n)
@@ -476,6 +471,10 @@ impl Sim {
         if self.heart.is_none() || !self.person_acts {
             return;
         }
+        self.person_answers();
+        if self.heart.is_none() {
+            return;
+        }
         let open: Vec<_> = self.world().needs.values().filter(|n| n.closed.is_none()).cloned().collect();
         for need in open {
             match need.kind {
@@ -483,7 +482,7 @@ impl Sim {
                     let Some(fresh) = self.outside.pulls.get(&pull).cloned() else { continue };
                     let _ = self.tell(Event::MergePressed { caller: Caller::Person, pull, fresh: Box::new(fresh) });
                 }
-                NeedKind::Failed { .. } => {
+                NeedKind::Failed { .. } | NeedKind::Capped { .. } => {
                     let _ = self.tell(Event::NeedDone { caller: Caller::Person, need: need.id });
                 }
             }
@@ -497,6 +496,7 @@ impl Sim {
         if self.rng.chance(self.weather.pushes) {
             self.somebody_pushes();
         }
+        self.people_meddle();
     }
 
     /// A new head, which is checked and reviewed a little later.

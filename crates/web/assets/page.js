@@ -191,8 +191,8 @@ document.addEventListener("submit", async (event) => {
   if (!form) return;
   event.preventDefault();
   if (form.hasAttribute("data-keep")) return;
-  const item = form.closest(".need");
-  const button = form.querySelector("button");
+  const item = form.closest(".need") ?? form;
+  const button = event.submitter ?? form.querySelector("button");
   const slot = item.querySelector(".refusal");
   slot.removeAttribute("data-keep");
   slot.hidden = true;
@@ -200,13 +200,14 @@ document.addEventListener("submit", async (event) => {
   button.setAttribute("aria-disabled", "true");
   button.dataset.word = button.textContent;
   button.textContent = "Pressed…";
+  const sent = new URLSearchParams(new FormData(form, button));
   let says;
   let refusal = null;
   try {
     const answer = await fetch(form.action, {
       method: "POST",
       headers: { accept: "application/json" },
-      body: new URLSearchParams(new FormData(form)),
+      body: sent,
     });
     const body = await answer.json();
     refusal = body.refusal ?? null;
@@ -219,6 +220,9 @@ document.addEventListener("submit", async (event) => {
   button.removeAttribute("aria-disabled");
   button.textContent = button.dataset.word;
   if (told) told.textContent = says;
+  // What was sent is not typed twice.
+  const text = form.querySelector("textarea");
+  if (text && !refusal && text.value === sent.get("text")) text.value = "";
   if (refusal && slot.isConnected) {
     slot.querySelector(".says").textContent = refusal.says;
     slot.querySelector(".hint").textContent = refusal.hint;

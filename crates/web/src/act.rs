@@ -8,10 +8,10 @@ use serde::{Deserialize, Serialize};
 use std::time::Duration;
 use stewards_core::bus::Draft;
 use stewards_core::entity::{PullKey, RepoName};
-use stewards_core::ids::{NeedId, ProjectId, ThreadId};
+use stewards_core::ids::{AskId, MessageId, NeedId, ProjectId, ThreadId};
 use stewards_core::machine::{Caller, Event, Reply};
 use stewards_core::refusal::{Exit, Refusal};
-use stewards_core::threads::{Role, SendMode};
+use stewards_core::threads::{Permission, Role, SendMode, SpawnAsk};
 use stewards_core::trouble::Trouble;
 
 /// How long a merge is waited for before the asker is told to look later.
@@ -21,18 +21,86 @@ const MERGE_PATIENCE: Duration = Duration::from_secs(60);
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Ask {
-    AddProject { name: String, repo: String, remote: String },
-    Switch { project: Option<String>, on: bool },
-    Merge { pull: String },
-    Done { need: String },
-    Spawn { parent: Option<ThreadId>, role: Role, title: String, prompt: String, model: Option<String> },
-    Tell { to: ThreadId, text: String, mode: SendMode },
-    Stop { thread: ThreadId },
-    PullOpened { pull: String, branch: String },
-    Wrote { pull: String, what: String },
+    AddProject {
+        name: String,
+        repo: String,
+        remote: String,
+    },
+    Switch {
+        project: Option<String>,
+        on: bool,
+    },
+    Merge {
+        pull: String,
+    },
+    Done {
+        need: String,
+    },
+    /// `project` is a project's name or id.
+    Spawn {
+        project: Option<String>,
+        ask: Box<SpawnAsk>,
+    },
+    Tell {
+        to: ThreadId,
+        text: String,
+        mode: SendMode,
+    },
+    Stop {
+        thread: ThreadId,
+    },
+    StopAll {
+        on: bool,
+    },
+    Archive {
+        thread: ThreadId,
+        yes: bool,
+    },
+    Unarchive {
+        thread: ThreadId,
+    },
+    Delete {
+        thread: ThreadId,
+        yes: bool,
+    },
+    Retry {
+        thread: ThreadId,
+    },
+    Compact {
+        thread: ThreadId,
+    },
+    Update {
+        thread: ThreadId,
+        title: Option<String>,
+        permission: Option<Permission>,
+        notify: Option<bool>,
+        read: Option<bool>,
+    },
+    Drop {
+        message: MessageId,
+    },
+    Answer {
+        ask: AskId,
+        choice: String,
+    },
+    PullOpened {
+        pull: String,
+        branch: String,
+    },
+    Wrote {
+        pull: String,
+        what: String,
+    },
     BusSend(Draft),
-    Claim { resource: String, reason: String, ttl: Option<String> },
-    Release { resource: String, force: Option<String> },
+    Claim {
+        resource: String,
+        reason: String,
+        ttl: Option<String>,
+    },
+    Release {
+        resource: String,
+        force: Option<String>,
+    },
 }
 
 /// A refusal as an answer: 409 for what is not so, 400 for what is wrong.
@@ -97,11 +165,25 @@ pub(crate) async fn act(web: &Web, caller: Caller, ask: Ask) -> Result<Reply, Re
         }
         Ask::Merge { pull } => return merge(web, caller, &pull_key(&pull)?).await,
         Ask::Done { need } => Event::NeedDone { caller, need: NeedId(need) },
-        Ask::Spawn { parent, role, title, prompt, model } => {
-            Event::Spawned { caller, parent, role, title, prompt, model }
+        Ask::Spawn { project: named, mut ask } => {
+            if ask.role == Role::Plain && ask.parent.is_none() && caller == Caller::Person {
+                ask.project = Some(project(web, named.as_deref())?);
+            }
+            Event::Spawned { caller, ask }
         }
-        Ask::Tell { to, text, mode } => Event::Told { caller, to, text, mode },
+        Ask::Tell { to, text, mode } => Event::Told { caller, to, text, mode, revive: false },
         Ask::Stop { thread } => Event::Stopped { caller, thread },
+        Ask::StopAll { on } => Event::AllStopped { caller, on },
+        Ask::Archive { thread, yes } => Event::Archived { caller, thread, yes },
+        Ask::Unarchive { thread } => Event::Unarchived { caller, thread },
+        Ask::Delete { thread, yes } => Event::Deleted { caller, thread, yes },
+        Ask::Retry { thread } => Event::Retried { caller, thread },
+        Ask::Compact { thread } => Event::Compacted { caller, thread },
+        Ask::Update { thread, title, permission, notify, read } => {
+            Event::Updated { caller, thread, title, permission, notify, read }
+        }
+        Ask::Drop { message } => Event::MessageDropped { caller, message },
+        Ask::Answer { ask, choice } => Event::AskAnswered { caller, ask, choice },
         Ask::PullOpened { pull, branch } => Event::PullOpened { caller, pull: pull_key(&pull)?, branch },
         Ask::Wrote { pull, what } => Event::Wrote { caller, pull: pull_key(&pull)?, what },
         Ask::BusSend(draft) => Event::BusSent { caller, draft },

@@ -12,9 +12,10 @@ use serde_json::{Value, json};
 use std::time::Duration;
 use stewards_core::ids::ThreadId;
 use stewards_core::machine::{Caller, World};
+use stewards_core::ports::AgentInfo;
 use stewards_core::refusal::{Exit, Refusal};
 use stewards_core::stewards::{self, Binding, LinkedPull};
-use stewards_core::threads::Role;
+use stewards_core::threads::{EnvironmentRow, Role, ThreadRow, environment_rows, thread_row, thread_rows};
 use stewards_store::{StoreError, Told};
 
 pub(crate) fn router() -> Router<Web> {
@@ -29,6 +30,10 @@ pub(crate) fn router() -> Router<Web> {
         .route("/needs", get(needs))
         .route("/threads", get(threads))
         .route("/threads/{id}", get(thread))
+        .route("/threads/{id}/settled", get(settled))
+        .route("/interactions", get(interactions))
+        .route("/environments", get(environments))
+        .route("/agents", get(agents))
         .route("/claims", get(claims))
         .route("/bus", get(bus))
         .route("/journal", get(journal))
@@ -84,8 +89,64 @@ async fn needs(State(web): State<Web>) -> Json<Vec<stewards::NeedRow>> {
     Json(stewards::needs(&web.engine.now().world))
 }
 
-async fn threads(State(web): State<Web>) -> Json<Vec<stewards::ThreadRow>> {
-    Json(stewards::thread_rows(&web.engine.now().world))
+async fn threads(State(web): State<Web>) -> Json<Vec<ThreadRow>> {
+    let now = web.engine.now();
+    Json(thread_rows(&now.world, &now.now))
+}
+
+async fn environments(State(web): State<Web>) -> Json<Vec<EnvironmentRow>> {
+    let now = web.engine.now();
+    let mut rows = environment_rows(&now.world);
+    let paths: Vec<_> = rows.iter().filter(|r| r.kind == "worktree").filter_map(|r| r.path.clone()).collect();
+    let sizes = web.engine.disk(paths).await;
+    for row in &mut rows {
+        row.bytes = row.path.as_ref().and_then(|p| sizes.get(p)).copied();
+    }
+    Json(rows)
+}
+
+async fn agents(State(web): State<Web>) -> Json<Vec<AgentInfo>> {
+    Json(web.engine.agents().await)
+}
+
+#[derive(Deserialize)]
+struct OfThread {
+    thread: Option<ThreadId>,
+}
+
+async fn interactions(State(web): State<Web>, Query(q): Query<OfThread>) -> Json<Vec<stewards::NeedRow>> {
+    Json(stewards::ask_rows(&web.engine.now().world, q.thread.as_ref()))
+}
+
+#[derive(Deserialize)]
+struct Wait {
+    /// At most so long, and at most 60 s.
+    #[serde(default)]
+    wait_ms: u64,
+}
+
+/// Answers once nothing of the thread is at work or about to be, or it waits for
+/// something that only time or a person changes, or the wait is over.
+async fn settled(State(web): State<Web>, Path(id): Path<String>, Query(q): Query<Wait>) -> Answer<Value> {
+    let id = ThreadId(id);
+    let rests = |p: &stewards_engine::Published| {
+        p.world.threads.get(&id).is_none_or(|t| {
+            let idle = t.turn.is_none() && t.queue.is_empty() && t.steering.is_empty();
+            let over = !t.live() || !t.asks.is_empty();
+            idle || over || (t.turn.is_none() && thread_row(&p.world, t, &p.now).waits.is_some())
+        })
+    };
+    let mut watch = web.engine.watch();
+    let patience = Duration::from_millis(q.wait_ms.min(60_000));
+    let settled = rests(&web.engine.now())
+        || tokio::time::timeout(patience, watch.wait_for(|p| rests(p))).await.is_ok_and(|w| w.is_ok());
+    let now = web.engine.now();
+    let Some(thread) = now.world.threads.get(&id) else { return Err(no(unknown_thread(&id))) };
+    Ok(Json(json!({ "settled": settled, "thread": thread_row(&now.world, thread, &now.now) })))
+}
+
+fn unknown_thread(id: &ThreadId) -> Refusal {
+    Refusal::usage("unknown_thread", format!("no thread is called {id}"), "see: stewards thread list")
 }
 
 async fn show(
@@ -95,25 +156,36 @@ async fn show(
 ) -> Answer<stewards::Detail> {
     let now = web.engine.now();
     let binding = effort(&now.world, &caller, Some(&key)).map_err(no)?;
-    Ok(Json(stewards::detail(&now.world, binding)))
+    Ok(Json(stewards::detail(&now.world, binding, &now.now)))
 }
 
-async fn thread(State(web): State<Web>, Path(id): Path<String>) -> Answer<Value> {
+#[derive(Deserialize)]
+struct Transcript {
+    /// Only what came after this line.
+    after: Option<i64>,
+    limit: Option<u32>,
+}
+
+/// The newest lines of the transcript, or those after a known one; oldest first.
+async fn thread(State(web): State<Web>, Path(id): Path<String>, Query(q): Query<Transcript>) -> Answer<Value> {
     let now = web.engine.now();
     let id = ThreadId(id);
-    let Some(thread) = now.world.threads.get(&id) else {
-        return Err(no(Refusal::usage(
-            "unknown_thread",
-            format!("no thread is called {id}"),
-            "see: stewards thread list",
-        )));
-    };
+    let Some(thread) = now.world.threads.get(&id) else { return Err(no(unknown_thread(&id))) };
     let reader = web.reader().map_err(|e| store_failed(&e))?;
     let messages = reader.messages_of(&id).map_err(|e| store_failed(&e))?;
-    let transcript = reader.transcript(&id, 0, 1_000).map_err(|e| store_failed(&e))?;
-    let row = stewards::thread_row(&now.world, thread);
-    let environment = &thread.environment;
-    Ok(Json(json!({ "thread": row, "environment": environment, "messages": messages, "transcript": transcript })))
+    let limit = q.limit.unwrap_or(1_000).min(10_000);
+    let transcript = match q.after {
+        Some(after) => reader.transcript(&id, after, limit),
+        None => reader.transcript_end(&id, limit),
+    };
+    let transcript = transcript.map_err(|e| store_failed(&e))?;
+    Ok(Json(json!({
+        "thread": thread_row(&now.world, thread, &now.now),
+        "environment": thread.environment,
+        "interactions": stewards::ask_rows(&now.world, Some(&id)),
+        "messages": messages,
+        "transcript": transcript,
+    })))
 }
 
 async fn explain(
@@ -160,7 +232,7 @@ async fn spawn_flags(
     let model = playbook.and_then(|p| match role {
         Role::Worker => p.models.worker.clone(),
         Role::Reviewer => p.models.reviewer.clone(),
-        Role::Steward | Role::ProjectSteward => None,
+        Role::Steward | Role::ProjectSteward | Role::Plain => None,
     });
     let Some(model) = model else {
         let says = format!("no model is configured for a {}", role.word());

@@ -1,15 +1,11 @@
-//! Turns with a small agent that speaks the protocol by hand, also badly.
+//! Turns over the Agent Client Protocol, with a stand-in that speaks it by hand.
 
-use crate::processes::mark;
-use std::collections::BTreeMap;
-use std::path::PathBuf;
-use std::sync::{Arc, Mutex};
+use crate::rig::{LONG, Place};
 use std::time::{Duration, Instant};
+use stewards_agents::Protocol;
 use stewards_agents::processes::marked;
-use stewards_agents::{AcpAgents, McpEndpoint, Provider, Setup};
-use stewards_core::ids::{ProjectId, ThreadId, TurnId};
-use stewards_core::ports::{Agents, TurnEnd, TurnEvent, TurnJob, TurnSink};
-use stewards_core::threads::Tokens;
+use stewards_core::ports::{Agents, Steered, TurnEnd, TurnEvent};
+use stewards_core::threads::{AskReply, Can, ContextUse, Permission, Steering, Tokens};
 
 const AGENT: &str = r#"
 import json, os, signal, subprocess, sys, time
@@ -33,18 +29,67 @@ for line in sys.stdin:
     m = json.loads(line)
     log.write(line)
     p = m.get("params", {})
+    if "result" in m and how == "asks":
+        update(s, {"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": "%d %s;" % (m["id"], m["result"]["outcome"].get("optionId", "-"))}})
+        if m["id"] == 8 and m["result"]["outcome"]["outcome"] == "selected": answer(prompted, {"stopReason": "end_turn"})
+        continue
     if m.get("method") == "initialize":
         caps = {"loadSession": True, "sessionCapabilities": {"resume": {}}}
+        meta = {"steering": {"supported": True}} if how in ("steers", "late", "compacts") else {}
         if how == "meta": caps["_meta"] = {"stewards": {"systemContext": True}}
-        answer(m["id"], {"protocolVersion": 1, "agentCapabilities": caps})
+        answer(m["id"], {"protocolVersion": 1, "agentCapabilities": caps, "_meta": meta})
     elif m.get("method") == "session/new":
-        answer(m["id"], {"sessionId": "s-%d" % os.getpid()})
-        update("s-%d" % os.getpid(), {"sessionUpdate": "available_commands_update", "availableCommands": []})
+        made = {"sessionId": "s-%d" % os.getpid()}
+        if how == "modes":
+            made["modes"] = {"currentModeId": "auto", "availableModes": [{"id": "auto"}, {"id": "default"}, {"id": "acceptEdits"}, {"id": "yolo"}]}
+            made["configOptions"] = [{"id": "m", "category": "model"}, {"id": "e", "category": "thought_level"}]
+        answer(m["id"], made)
+        commands = [{"name": "compact"}] if how == "compacts" else []
+        update("s-%d" % os.getpid(), {"sessionUpdate": "available_commands_update", "availableCommands": commands})
+    elif m.get("method") in ("session/set_mode", "session/set_config_option"):
+        if p.get("value") == "nonsense": say({"id": m["id"], "error": {"code": -32602, "message": "no such model"}})
+        else: answer(m["id"], {})
+    elif m.get("method") == "_session/steering":
+        if how == "late":
+            answer(prompted, {"stopReason": "end_turn"})
+            answer(m["id"], {"outcome": "startedNewTurn"})
+            update(p["sessionId"], {"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": "late"}})
+            time.sleep(0.5)
+            update(p["sessionId"], {"sessionUpdate": "session_info_update", "_meta": {"codex": {"threadStatus": {"type": "idle"}}}})
+        elif p["prompt"][0]["text"] == "no":
+            answer(m["id"], {"outcome": "promptRequired"})
+        else:
+            answer(m["id"], {"outcome": "injected"})
+            update(p["sessionId"], {"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": p["prompt"][0]["text"]}})
+            answer(prompted, {"stopReason": "end_turn"})
+    elif m.get("method") == "session/cancel":
+        if how == "asks": answer(prompted, {"stopReason": "cancelled"})
     elif m.get("method") == "session/resume":
         if p["sessionId"] == "lost": say({"id": m["id"], "error": {"code": -32002, "message": "no such session"}})
         else: answer(m["id"], {})
     elif m.get("method") == "session/prompt":
         s = p["sessionId"]
+        prompted = m["id"]
+        if how in ("steers", "late"):
+            update(s, {"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": "working "}}); continue
+        if how == "compacts":
+            for used in (90, 20): update(s, {"sessionUpdate": "usage_update", "used": used, "size": 200})
+            answer(m["id"], {"stopReason": "end_turn"}); continue
+        if how == "system-error":
+            update(s, {"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": "last status: 429 Too Many Requests"}})
+            update(s, {"sessionUpdate": "session_info_update", "_meta": {"codex": {"threadStatus": {"type": "systemError"}}}})
+            answer(m["id"], {"stopReason": "end_turn", "usage": None}); continue
+        if how == "no-login":
+            sys.stderr.write("Error: Authentication required\n"); sys.stderr.flush(); time.sleep(0.3)
+            answer(m["id"], {"stopReason": "end_turn"}); continue
+        if how == "huge":
+            sys.stdout.write("x" * (65 * 1024 * 1024) + "\n"); sys.stdout.flush()
+            answer(m["id"], {"stopReason": "end_turn"}); continue
+        if how == "asks":
+            for i in (7, 8):
+                say({"id": i, "method": "session/request_permission", "params": {"sessionId": s, "toolCall": {"toolCallId": "t", "title": "Edit" if i == 7 else "Run", "kind": "edit" if i == 7 else "execute", "rawInput": {"command": "make %d" % i}},
+                    "options": [{"optionId": "y", "name": "Yes", "kind": "allow_once"}, {"optionId": "n", "name": "No", "kind": "reject_once"}]}})
+            continue
         if how == "silent":
             subprocess.Popen(["sleep", "60"], start_new_session=True); continue
         if how == "broke":
@@ -68,92 +113,13 @@ for line in sys.stdin:
         answer(m["id"], {"stopReason": "end_turn", "usage": {"inputTokens": 7, "outputTokens": 3, "totalTokens": 10}})
 "#;
 
-#[derive(Default)]
-struct Heard(Mutex<Vec<TurnEvent>>);
-
-impl TurnSink for Heard {
-    fn take(&self, _thread: &ThreadId, _turn: &TurnId, event: TurnEvent) {
-        self.0.lock().unwrap().push(event);
-    }
+fn place(how: &str, silence: Duration) -> Place {
+    Place::new(Protocol::Acp, AGENT, how, silence)
 }
-
-impl Heard {
-    fn all(&self) -> Vec<TurnEvent> {
-        self.0.lock().unwrap().clone()
-    }
-
-    fn session(&self) -> String {
-        let sessions: Vec<String> = self
-            .all()
-            .into_iter()
-            .filter_map(|e| if let TurnEvent::Confirmed { session } = e { Some(session) } else { None })
-            .collect();
-        assert_eq!(sessions.len(), 1, "{sessions:?}");
-        sessions[0].clone()
-    }
-}
-
-struct Place {
-    dir: tempfile::TempDir,
-    agents: Arc<AcpAgents>,
-    mark: String,
-    how: String,
-    thread: ThreadId,
-}
-
-impl Place {
-    fn new(how: &str, silence: Duration) -> Place {
-        let dir = tempfile::tempdir().unwrap();
-        let mark = mark(&format!("acp-{}", dir.path().display()));
-        let script = dir.path().join("agent.py");
-        std::fs::write(&script, AGENT).unwrap();
-        let provider = Provider {
-            command: PathBuf::from("python3"),
-            args: vec![script.display().to_string(), how.to_owned(), dir.path().join("log").display().to_string()],
-            env: BTreeMap::new(),
-        };
-        let agents = Arc::new(AcpAgents::new(Setup {
-            providers: BTreeMap::from([(how.to_owned(), provider)]),
-            mark: mark.clone(),
-            mcp: Arc::new(|thread| McpEndpoint { url: "http://127.0.0.1:1/mcp".into(), token: format!("of-{thread}") }),
-            thread_env: Arc::new(|_| BTreeMap::from([("FROM_THREAD".to_owned(), "1".to_owned())])),
-            silence,
-        }));
-        Place { dir, agents, mark, how: how.to_owned(), thread: ThreadId("thr_1".into()) }
-    }
-
-    fn job(&self, session: Option<&str>) -> TurnJob {
-        TurnJob {
-            project: ProjectId("prj_1".into()),
-            thread: self.thread.clone(),
-            turn: TurnId("turn_1".into()),
-            session: session.map(str::to_owned),
-            provider: self.how.clone(),
-            cwd: self.dir.path().to_owned(),
-            worktree: None,
-            context: "be brief".into(),
-            prompt: "go".into(),
-        }
-    }
-
-    async fn turn(&self, session: Option<&str>) -> (TurnEnd, Arc<Heard>) {
-        let heard = Arc::new(Heard::default());
-        let end = self.agents.turn(self.job(session), Arc::clone(&heard) as Arc<dyn TurnSink>).await;
-        (end, heard)
-    }
-
-    fn asked(&self, method: &str) -> Vec<serde_json::Value> {
-        let log = std::fs::read_to_string(self.dir.path().join("log")).unwrap_or_default();
-        let lines = log.lines().filter_map(|l| serde_json::from_str::<serde_json::Value>(l).ok());
-        lines.filter(|m| m["method"] == method).map(|m| m["params"].clone()).collect()
-    }
-}
-
-const LONG: Duration = Duration::from_secs(60);
 
 #[tokio::test]
 async fn a_turn_is_confirmed_once_told_in_order_and_finished() {
-    let place = Place::new("plain", LONG);
+    let place = place("plain", LONG);
     let (end, heard) = place.turn(None).await;
     assert_eq!(end, TurnEnd::Finished);
     let session = heard.session();
@@ -161,7 +127,7 @@ async fn a_turn_is_confirmed_once_told_in_order_and_finished() {
     assert_eq!(
         heard.all(),
         [
-            TurnEvent::Confirmed { session: session.clone() },
+            TurnEvent::Confirmed { session: session.clone(), can: Can::default() },
             TurnEvent::Text { text: "hel".into() },
             TurnEvent::ToolCall { id: "t1".into(), title: "Run".into() },
             TurnEvent::ToolResult { id: "t1".into(), ok: true, text: result },
@@ -186,7 +152,7 @@ async fn a_turn_is_confirmed_once_told_in_order_and_finished() {
 
 #[tokio::test]
 async fn an_agent_that_takes_the_context_apart_gets_it_apart() {
-    let place = Place::new("meta", LONG);
+    let place = place("meta", LONG);
     assert_eq!(place.turn(None).await.0, TurnEnd::Finished);
     let prompt = &place.asked("session/prompt")[0];
     assert_eq!(prompt["_meta"]["stewards"]["systemContext"], "be brief");
@@ -196,7 +162,7 @@ async fn an_agent_that_takes_the_context_apart_gets_it_apart() {
 
 #[tokio::test]
 async fn after_a_stop_the_session_is_resumed_by_its_id() {
-    let place = Place::new("plain", LONG);
+    let place = place("plain", LONG);
     let session = place.turn(None).await.1.session();
     place.agents.stop(&place.thread).await;
     assert_eq!(marked(&place.mark), []);
@@ -209,7 +175,7 @@ async fn after_a_stop_the_session_is_resumed_by_its_id() {
 
 #[tokio::test]
 async fn a_session_that_is_lost_is_made_anew() {
-    let place = Place::new("plain", LONG);
+    let place = place("plain", LONG);
     let (end, heard) = place.turn(Some("lost")).await;
     assert_eq!(end, TurnEnd::Finished);
     assert_ne!(heard.session(), "lost");
@@ -218,7 +184,7 @@ async fn a_session_that_is_lost_is_made_anew() {
 
 #[tokio::test]
 async fn death_in_mid_turn_fails_it_with_the_last_words_and_the_next_turn_has_a_new_process() {
-    let place = Place::new("dies", LONG);
+    let place = place("dies", LONG);
     for _ in 0..2 {
         let (end, heard) = place.turn(None).await;
         let TurnEnd::Failed { says } = end else { panic!("{end:?}") };
@@ -232,10 +198,8 @@ async fn death_in_mid_turn_fails_it_with_the_last_words_and_the_next_turn_has_a_
 
 #[tokio::test]
 async fn a_stop_in_mid_turn_cancels_it_and_ends_a_tree_that_ignores_cancel_and_term() {
-    let place = Place::new("deaf", LONG);
-    let heard = Arc::new(Heard::default());
-    let (agents, job, sink) = (Arc::clone(&place.agents), place.job(None), Arc::clone(&heard));
-    let turn = tokio::spawn(async move { agents.turn(job, sink as Arc<dyn TurnSink>).await });
+    let place = place("deaf", LONG);
+    let (turn, heard) = place.begun(place.job(None), true);
     let began = Instant::now();
     // The agent, and the shell that it started in a session of its own.
     while heard.all().len() < 2 || marked(&place.mark).len() < 2 {
@@ -251,7 +215,7 @@ async fn a_stop_in_mid_turn_cancels_it_and_ends_a_tree_that_ignores_cancel_and_t
 
 #[tokio::test]
 async fn a_silent_agent_has_failed_and_is_ended() {
-    let place = Place::new("silent", Duration::from_secs(2));
+    let place = place("silent", Duration::from_secs(2));
     let (end, heard) = place.turn(None).await;
     let TurnEnd::Failed { says } = end else { panic!("{end:?}") };
     assert!(says.contains("no sign of life"), "{says}");
@@ -261,7 +225,7 @@ async fn a_silent_agent_has_failed_and_is_ended() {
 
 #[tokio::test]
 async fn an_error_of_the_agents_provider_fails_the_turn_and_keeps_the_process() {
-    let place = Place::new("broke", LONG);
+    let place = place("broke", LONG);
     for _ in 0..2 {
         let TurnEnd::Failed { says } = place.turn(None).await.0 else { panic!("it went well") };
         assert!(says.contains("API Error: 400 boom"), "{says}");
@@ -272,14 +236,14 @@ async fn an_error_of_the_agents_provider_fails_the_turn_and_keeps_the_process() 
 
 #[tokio::test]
 async fn lines_that_are_no_messages_are_passed_over() {
-    let place = Place::new("chatty", LONG);
+    let place = place("chatty", LONG);
     assert_eq!(place.turn(None).await.0, TurnEnd::Finished);
     place.agents.stop(&place.thread).await;
 }
 
 #[tokio::test]
 async fn a_launcher_that_hands_over_to_another_session_and_ends_is_followed_and_found() {
-    let place = Place::new("launcher", LONG);
+    let place = place("launcher", LONG);
     assert_eq!(place.turn(None).await.0, TurnEnd::Finished);
     assert_eq!(marked(&place.mark).len(), 1);
     // A later run of the daemon knows only the mark.
@@ -290,19 +254,19 @@ async fn a_launcher_that_hands_over_to_another_session_and_ends_is_followed_and_
 
 #[tokio::test]
 async fn an_agent_that_cannot_be_started_fails_the_turn_and_stopping_it_is_nothing() {
-    let place = Place::new("plain", LONG);
+    let place = place("plain", LONG);
     let mut job = place.job(None);
-    job.provider = "unknown".into();
-    let end = place.agents.turn(job, Arc::new(Heard::default())).await;
+    job.model.provider = "unknown".into();
+    let end = place.agents.turn(job, place.heard(true)).await;
     assert!(matches!(end, TurnEnd::Failed { says } if says.contains("unknown")));
     place.agents.stop(&place.thread).await;
 }
 
 #[tokio::test]
 async fn after_a_turn_that_its_caller_gave_up_the_next_one_has_a_process_that_is_free() {
-    let place = Place::new("silent", LONG);
+    let place = place("silent", LONG);
     for n in 1..=2 {
-        let turn = place.agents.turn(place.job(None), Arc::new(Heard::default()));
+        let turn = place.agents.turn(place.job(None), place.heard(true));
         let prompted = async {
             while place.asked("session/prompt").len() < n {
                 tokio::time::sleep(Duration::from_millis(20)).await;
@@ -315,5 +279,140 @@ async fn after_a_turn_that_its_caller_gave_up_the_next_one_has_a_process_that_is
     }
     assert_eq!(place.asked("initialize").len(), 2);
     place.agents.stop(&place.thread).await;
+    assert_eq!(marked(&place.mark), []);
+}
+
+#[tokio::test]
+async fn a_message_goes_into_the_live_turn_where_the_agent_says_so_and_stays_ours_where_it_does_not() {
+    let place = place("steers", LONG);
+    let job = place.job(None);
+    let (turn, heard) = place.begun(job.clone(), true);
+    heard.until(|h| h.text() == "working ").await;
+    let steer = |text: &str| place.agents.steer(&job.thread, &job.turn, text.to_owned());
+    assert_eq!(steer("no").await, Steered::NotTaken);
+    assert_eq!(steer("mind the gap").await, Steered::Taken);
+    assert_eq!(turn.await.unwrap(), TurnEnd::Finished);
+    assert_eq!(heard.text(), "working mind the gap");
+    assert!(matches!(
+        heard.all()[0],
+        TurnEvent::Confirmed { can: Can { steer: Steering::Inject, compact: false }, .. }
+    ));
+    assert_eq!(steer("too late").await, Steered::NotTaken);
+    place.agents.stop(&place.thread).await;
+}
+
+#[tokio::test]
+async fn a_message_that_began_a_turn_of_its_own_is_part_of_ours_until_the_agent_rests() {
+    let place = place("late", LONG);
+    let job = place.job(None);
+    let (turn, heard) = place.begun(job.clone(), true);
+    heard.until(|h| h.text() == "working ").await;
+    assert_eq!(place.agents.steer(&job.thread, &job.turn, "x".into()).await, Steered::Taken);
+    assert_eq!(turn.await.unwrap(), TurnEnd::Finished);
+    assert_eq!(heard.text(), "working late");
+    place.agents.stop(&place.thread).await;
+}
+
+#[tokio::test]
+async fn two_questions_at_once_wait_each_for_its_answer_and_waiting_is_no_silence() {
+    let place = place("asks", Duration::from_secs(1));
+    let (turn, heard) = place.begun(place.job(None), false);
+    heard.until(|h| h.asks().len() == 2).await;
+    let asks = heard.asks();
+    assert_ne!(asks[0].key, asks[1].key);
+    assert!(asks[0].edits && !asks[1].edits && asks[1].detail == "make 8" && asks[1].permission);
+    tokio::time::sleep(Duration::from_millis(1_500)).await;
+    let answer = |n: usize, id: &str| {
+        let (agents, thread, key, id) = (&place.agents, &place.thread, asks[n].key.clone(), id.to_owned());
+        async move { agents.answer(thread, &key, &AskReply::Option { id }).await }
+    };
+    assert!(answer(0, "n").await);
+    heard.until(|h| h.text() == "7 n;").await;
+    assert!(!answer(0, "y").await, "it was answered");
+    assert!(answer(1, "y").await);
+    assert_eq!(turn.await.unwrap(), TurnEnd::Finished);
+    place.agents.stop(&place.thread).await;
+}
+
+#[tokio::test]
+async fn a_stop_takes_open_questions_back() {
+    let place = place("asks", LONG);
+    let (turn, heard) = place.begun(place.job(None), false);
+    heard.until(|h| h.asks().len() == 2).await;
+    place.agents.stop(&place.thread).await;
+    assert_eq!(turn.await.unwrap(), TurnEnd::Cancelled);
+    let key = heard.asks()[0].key.clone();
+    assert!(!place.agents.answer(&place.thread, &key, &AskReply::Option { id: "y".into() }).await);
+    assert_eq!(marked(&place.mark), []);
+}
+
+#[tokio::test]
+async fn mode_model_and_level_are_set_by_what_the_agent_offers_and_a_wrong_model_fails_the_turn() {
+    let place = place("modes", LONG);
+    let mut job = place.job(None);
+    (job.model.model, job.model.level) = ("big".into(), Some("high".into()));
+    let (end, heard) = place.work(job.clone()).await;
+    assert_eq!(end, TurnEnd::Finished);
+    let set = |place: &Place| -> Vec<String> {
+        place.asked("session/set_config_option").iter().map(|p| format!("{}={}", p["configId"], p["value"])).collect()
+    };
+    assert_eq!(place.asked("session/set_mode")[0]["modeId"], "yolo");
+    assert_eq!(set(&place), [r#""m"="big""#, r#""e"="high""#]);
+    job.session = Some(heard.session());
+    place.work(job.clone()).await;
+    assert_eq!(set(&place).len(), 2, "not again while nothing changed");
+    job.permission = Permission::Ask;
+    place.work(job.clone()).await;
+    assert_eq!(place.asked("session/set_mode")[1]["modeId"], "default");
+    job.model.model = "nonsense".into();
+    let TurnEnd::Failed { says } = place.work(job).await.0 else { panic!("it was taken") };
+    assert!(says.contains("nonsense") && says.contains("no such model"), "{says}");
+    place.agents.stop(&place.thread).await;
+}
+
+#[tokio::test]
+async fn a_failure_with_the_words_of_a_normal_end_is_a_failure() {
+    for (how, words) in [("system-error", "429 Too Many Requests"), ("no-login", "Authentication required")] {
+        let place = place(how, LONG);
+        let TurnEnd::Failed { says } = place.turn(None).await.0 else { panic!("{how} went well") };
+        assert!(says.contains(words), "{says}");
+        place.agents.stop(&place.thread).await;
+    }
+}
+
+#[tokio::test]
+async fn a_compaction_is_a_turn_without_context_and_tells_the_sizes() {
+    let place = place("compacts", LONG);
+    let session = place.turn(None).await.1.session();
+    let mut job = place.job(Some(&session));
+    job.compacts = true;
+    let (end, heard) = place.work(job).await;
+    assert_eq!(end, TurnEnd::Finished);
+    assert!(heard.all().contains(&TurnEvent::Compacted { before: Some(20), after: Some(20) }));
+    assert!(heard.everything().contains(&TurnEvent::Context(ContextUse { used: 20, window: Some(200) })));
+    assert!(heard.all().iter().any(|e| matches!(e, TurnEvent::Confirmed { can: Can { compact: true, .. }, .. })));
+    let prompt = &place.asked("session/prompt")[1]["prompt"];
+    assert!(prompt.as_array().unwrap().len() == 1 && prompt[0]["text"] == "/compact");
+    place.agents.stop(&place.thread).await;
+}
+
+#[tokio::test]
+async fn a_line_beyond_all_bounds_is_passed_over_and_the_connection_lives() {
+    let place = place("huge", LONG);
+    assert_eq!(place.turn(None).await.0, TurnEnd::Finished);
+    place.agents.stop(&place.thread).await;
+}
+
+#[tokio::test]
+async fn an_idle_process_is_released_and_a_busy_one_is_not() {
+    let place = place("steers", LONG);
+    let job = place.job(None);
+    let (turn, heard) = place.begun(job.clone(), true);
+    heard.until(|h| h.text() == "working ").await;
+    place.agents.release(&place.thread).await;
+    assert_eq!(marked(&place.mark).len(), 1);
+    place.agents.steer(&job.thread, &job.turn, "end".into()).await;
+    turn.await.unwrap();
+    place.agents.release(&place.thread).await;
     assert_eq!(marked(&place.mark), []);
 }

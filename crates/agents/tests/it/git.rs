@@ -269,3 +269,65 @@ async fn a_worktree_that_a_killed_git_left_half_made_is_made_anew() {
     assert_eq!(place.add().await, tree);
     assert!(tree.join("code.txt").exists());
 }
+
+#[tokio::test]
+async fn a_setup_script_runs_once_in_a_new_worktree_with_the_files_that_are_to_be_included() {
+    let place = Place::new();
+    place.push_main(".worktreeinclude", ".env\n*.local\n!not.local\n");
+    place.push_main(".gitignore", ".env\n*.local\nran\n");
+    place.push_main(".bb-env-setup.sh", "test -z \"$STEWARDS_TOKEN\" && cat .env a/b.local >> ran && pwd >> ran\n");
+    let checkout = place.repos.checkout(&place.spec).await.unwrap();
+    std::fs::create_dir_all(checkout.join("a")).unwrap();
+    for (name, text) in [(".env", "KEY=1\n"), ("a/b.local", "two\n"), ("not.local", "no\n"), ("other.txt", "no\n")] {
+        std::fs::write(checkout.join(name), text).unwrap();
+    }
+    std::os::unix::fs::symlink("/etc/passwd", checkout.join("link.local")).unwrap();
+    for _ in 0..2 {
+        let path = place.repos.add_worktree(&place.spec, &place.thread, BRANCH).await.unwrap();
+        let ran = std::fs::read_to_string(path.join("ran")).unwrap();
+        assert_eq!(ran, format!("KEY=1\ntwo\n{}\n", path.display()));
+        assert!(
+            !path.join("not.local").exists() && !path.join("other.txt").exists() && !path.join("link.local").exists()
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_setup_script_that_fails_or_never_ends_leaves_no_worktree_and_says_where_its_log_is() {
+    let place = Place::new();
+    place.push_main(".bb-env-setup.sh", "touch made; echo no such tool >&2; exit 3\n");
+    let Err(Trouble::Refused { says }) = place.repos.add_worktree(&place.spec, &place.thread, BRANCH).await else {
+        panic!("it was made")
+    };
+    assert!(says.contains("exit status: 3") && says.contains("no such tool") && says.contains("-setup.log"), "{says}");
+    let data = place.root.path().join("data");
+    assert!(!data.join("worktrees/thr_1").exists() && !data.join("aside").exists());
+    place.push_main(".bb-env-setup.sh", "setsid sleep 60 & sleep 60\n");
+    let Place { root, repos, spec, thread } = place;
+    let repos = repos.with_script_limit(std::time::Duration::from_millis(300));
+    let Err(Trouble::Refused { says }) = repos.add_worktree(&spec, &thread, BRANCH).await else { panic!("it ended") };
+    assert!(says.contains("took longer than"), "{says}");
+    let mark = root.path().join("data").to_string_lossy().into_owned();
+    assert_eq!(stewards_agents::processes::marked(&mark), []);
+}
+
+#[tokio::test]
+async fn a_worktree_that_was_moved_aside_is_moved_back_and_a_removed_one_is_made_of_what_was_pushed() {
+    let place = Place::new();
+    let path = place.repos.add_worktree(&place.spec, &place.thread, BRANCH).await.unwrap();
+    std::fs::write(path.join("unsaved.txt"), "work").unwrap();
+    let removed = place.repos.remove_worktree(&place.spec, &place.thread, BRANCH).await.unwrap();
+    assert!(matches!(removed, Removed::MovedAside { .. }));
+    let back = place.repos.add_worktree(&place.spec, &place.thread, BRANCH).await.unwrap();
+    assert_eq!(back, path);
+    assert_eq!(std::fs::read_to_string(path.join("unsaved.txt")).unwrap(), "work");
+    assert_eq!(git(&path, &["rev-parse", "--abbrev-ref", "HEAD"]), BRANCH);
+    git(&path, &["add", "."]);
+    git(&path, &["commit", "--quiet", "-m", "work"]);
+    git(&path, &["push", "--quiet", "origin", BRANCH]);
+    assert_eq!(place.repos.remove_worktree(&place.spec, &place.thread, BRANCH).await.unwrap(), Removed::Gone);
+    let again = place.repos.add_worktree(&place.spec, &place.thread, BRANCH).await.unwrap();
+    assert_eq!(std::fs::read_to_string(again.join("unsaved.txt")).unwrap(), "work");
+    let bytes = place.repos.disk(vec![again.clone(), "/no/such/place".into()]).await;
+    assert!(bytes[&again] > 4_096 && bytes[Path::new("/no/such/place")] == 0);
+}

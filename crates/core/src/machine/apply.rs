@@ -3,13 +3,10 @@
 use super::{Fact, Project, Subject, World};
 use crate::bus::Claim;
 use crate::config::Config;
-use crate::ids::{BindingId, NeedId, ProjectId, ThreadId};
+use crate::ids::{BindingId, NeedId, ProjectId};
 use crate::moment::Moment;
-use crate::ports::TurnEnd;
 use crate::snapshot::PullState;
 use crate::stewards::{Binding, LinkedPull, Need, News, RingWindow, Standing};
-use crate::threads::{Status, Thread, Tokens, Turn};
-use std::collections::BTreeMap;
 
 /// Folds one fact into the rows. `at` is the moment of the event that left it;
 /// a fact about a row that is not there changes nothing.
@@ -18,16 +15,27 @@ pub fn apply(world: &mut World, subject: &Subject, fact: &Fact, at: &Moment) {
         Subject::Host => host(world, fact),
         Subject::Project(id) => project(world, id, fact, at),
         Subject::Binding(id) => binding(world, id, fact, at),
-        Subject::Thread(id) => thread(world, id, fact, at),
+        Subject::Thread(id) => super::apply_thread::apply(world, id, fact, at),
         Subject::Claims => claims(world, fact),
         Subject::Need(id) => need(world, id, fact, at),
     }
 }
 
 fn host(world: &mut World, fact: &Fact) {
-    if let Fact::RunBegan { run, settings } = fact {
-        world.host.run = *run;
-        world.host.settings = settings.clone();
+    let host = &mut world.host;
+    match fact {
+        Fact::RunBegan { run, settings } => {
+            host.run = *run;
+            host.settings = settings.clone();
+        }
+        Fact::AllStopped { on } => host.stopped = *on,
+        Fact::ProviderLimited { provider, limit } => {
+            host.limits.insert(provider.clone(), limit.clone());
+        }
+        Fact::LimitLifted { provider } => {
+            host.limits.remove(provider);
+        }
+        _ => {}
     }
 }
 
@@ -260,114 +268,6 @@ fn merged_pulls(known: &[LinkedPull], seen: &[LinkedPull]) -> Vec<LinkedPull> {
     all
 }
 
-fn thread(world: &mut World, id: &ThreadId, fact: &Fact, at: &Moment) {
-    if let Fact::ThreadCreated { project, title, role, parent, owner, binding, model, environment, hidden } = fact {
-        let row = Thread {
-            id: id.clone(),
-            project: project.clone(),
-            title: title.clone(),
-            role: *role,
-            parent: parent.clone(),
-            owner: owner.clone(),
-            binding: binding.clone(),
-            model: model.clone(),
-            notify_parent: false,
-            hidden: *hidden,
-            permission: "full".into(),
-            metadata: BTreeMap::from([("threadBriefs".to_owned(), serde_json::Value::Bool(false))]),
-            environment: environment.clone(),
-            status: Status::Pending,
-            turn: None,
-            queue: Vec::new(),
-            session: None,
-            turns: 0,
-            tokens: Tokens::default(),
-            last_words: String::new(),
-            error: None,
-            unread: false,
-            created: at.wall,
-            archived: None,
-            rest: None,
-            failures: 0,
-        };
-        world.threads.insert(id.clone(), row);
-        return;
-    }
-    let Some(row) = world.threads.get_mut(id) else { return };
-    match fact {
-        Fact::MessageAccepted { message } => row.queue.push(message.clone()),
-        Fact::EnvironmentIs { state } => row.environment.state = state.clone(),
-        Fact::TurnBegan { turn, messages, causes } => {
-            let (now, later) = std::mem::take(&mut row.queue).into_iter().partition(|m| messages.contains(&m.id));
-            row.queue = later;
-            row.turn = Some(Turn {
-                id: turn.clone(),
-                causes: causes.clone(),
-                messages: now,
-                confirmed: false,
-                began: at.wall,
-                reported: false,
-            });
-            row.status = Status::Starting;
-            row.error = None;
-        }
-        Fact::TurnConfirmed { session, .. } => {
-            if let Some(turn) = &mut row.turn {
-                turn.confirmed = true;
-            }
-            row.session = Some(session.clone());
-            if row.status == Status::Starting {
-                row.status = Status::Active;
-            }
-        }
-        Fact::TurnEnded { end, tokens, last_words, .. } => {
-            row.turn = None;
-            row.turns += 1;
-            row.tokens.add(*tokens);
-            row.last_words = last_words.clone();
-            row.unread = true;
-            let failed = match end {
-                TurnEnd::Failed { says } => Some(says.clone()),
-                TurnEnd::Finished | TurnEnd::Cancelled => None,
-            };
-            row.failures = if failed.is_some() { row.failures + 1 } else { 0 };
-            // 10 s, then 20 s, …: a provider that is down is not hammered.
-            row.rest = failed.is_some().then(|| at.after(5_000 << row.failures.min(6)));
-            if row.status != Status::Stopping {
-                row.status = if failed.is_some() { Status::Error } else { Status::Idle };
-            }
-            row.error = failed;
-        }
-        Fact::TurnCut { .. } => {
-            row.turn = None;
-            row.turns += 1;
-            if row.status != Status::Stopping {
-                row.status = Status::Idle;
-            }
-        }
-        Fact::Stopping => row.status = Status::Stopping,
-        Fact::Stopped => {
-            row.status = if row.turns == 0 && row.turn.is_none() { Status::Pending } else { Status::Idle };
-        }
-        Fact::Archived { failed } => {
-            row.archived = Some(at.wall);
-            row.queue.retain(|m| !failed.contains(&m.id));
-        }
-        Fact::Unarchived => row.archived = None,
-        Fact::MarkedRead => row.unread = false,
-        Fact::Retried => {
-            row.failures = 0;
-            row.rest = None;
-        }
-        Fact::ReportTaken => {
-            if let Some(turn) = &mut row.turn {
-                turn.reported = true;
-            }
-        }
-        _ => {}
-    }
-}
-
 fn claims(world: &mut World, fact: &Fact) {
     match fact {
         Fact::BusSent { message } => world.claims.last_message = message.seq,
@@ -387,7 +287,7 @@ fn need(world: &mut World, id: &NeedId, fact: &Fact, at: &Moment) {
             let row = Need {
                 id: id.clone(),
                 project: project.clone(),
-                binding: Some(binding.clone()),
+                binding: binding.clone(),
                 kind: kind.clone(),
                 text: text.clone(),
                 filed: at.wall,

@@ -9,7 +9,7 @@ use crate::moment::Moment;
 use crate::refusal::Refusal;
 use crate::stewards;
 use crate::text::one_line;
-use crate::threads::{self, EnvironmentState, Parcel, Sender, SpawnAsk, Status};
+use crate::threads::{self, EnvironmentState};
 use crate::trouble::{Trouble, again};
 
 /// Decides what an event means. Facts and effects, or a refusal that changes no row.
@@ -34,49 +34,32 @@ pub fn decide(view: &View<'_>, event: &Event, now: &Moment) -> Result<Outcome, R
         }
         Event::TurnDue { thread } => threads::begin_turn(out, thread),
         Event::Answered { id, effect, answer, attempts } => answered(out, view, id, effect, answer, *attempts),
-        Event::TurnConfirmed { thread, turn, session } => {
-            let live = out
-                .world
-                .threads
-                .get(thread)
-                .and_then(|t| t.turn.as_ref())
-                .is_some_and(|t| t.id == *turn && !t.confirmed);
-            if live {
-                out.thread(thread, Fact::TurnConfirmed { turn: turn.clone(), session: session.clone() });
-            }
+        Event::TurnConfirmed { thread, turn, session, can } => {
+            threads::turn_confirmed(out, thread, turn, session, *can);
         }
+        Event::SteerDue { thread } => threads::begin_steer(out, thread),
+        Event::NoticesDue { thread } => threads::notices_due(out, thread),
+        Event::ReleaseDue { thread } => threads::released(out, thread),
+        Event::CompactionDue { thread } => threads::compact(out, thread)?,
+        Event::EnvironmentDue { thread } => threads::environment_due(out, thread),
+        Event::CapItemDue { thread } => stewards::cap_item_due(out, thread),
+        Event::AgentAsked { thread, turn, ask } => threads::agent_asked(out, thread, turn, ask.as_ref().clone()),
+        Event::AgentUnasked { thread, key } => threads::agent_unasked(out, thread, key),
         Event::Reported { caller, report } => stewards::reported(out, caller, report.clone())?,
-        Event::Spawned { caller, parent, role, title, prompt, model } => {
-            let parent = match (caller, parent) {
-                (Caller::Thread(id), _) => id.clone(),
-                (Caller::Person, Some(id)) => id.clone(),
-                (Caller::Person, None) => {
-                    return Err(Refusal::usage(
-                        "no_parent",
-                        "a thread is started from inside its parent",
-                        "name one with --parent <thread>",
-                    ));
-                }
-            };
-            threads::spawn(out, &SpawnAsk { parent: &parent, role: *role, title, prompt, model: model.as_deref() })?;
+        Event::Spawned { caller, ask } => drop(threads::spawn(out, caller, ask)?),
+        Event::Told { caller, to, text, mode, revive } => threads::told(out, caller, to, text, *mode, *revive)?,
+        Event::Stopped { caller, thread } => threads::stop_asked(out, caller, thread)?,
+        Event::AllStopped { caller, on } => threads::stop_all(out, caller, *on)?,
+        Event::Archived { caller, thread, yes } => threads::archive(out, caller, thread, *yes)?,
+        Event::Unarchived { caller, thread } => threads::unarchive(out, caller, thread)?,
+        Event::Deleted { caller, thread, yes } => threads::delete(out, caller, thread, *yes)?,
+        Event::Retried { caller, thread } => threads::retry_asked(out, caller, thread)?,
+        Event::Compacted { caller, thread } => threads::compact_asked(out, caller, thread)?,
+        Event::Updated { caller, thread, title, permission, notify, read } => {
+            threads::update(out, caller, thread, title.as_deref(), *permission, *notify, *read)?;
         }
-        Event::Told { caller, to, text, mode } => {
-            if text.trim().is_empty() {
-                return Err(Refusal::usage("empty_message", "the message is empty", "say something"));
-            }
-            let from = match caller {
-                Caller::Person => Sender::Person,
-                Caller::Thread(id) => Sender::Thread { id: id.clone() },
-            };
-            let text = match caller {
-                Caller::Person => text.trim().to_owned(),
-                Caller::Thread(id) => format!("Message from thread {id}:\n{}", text.trim()),
-            };
-            let id = threads::deliver(out, to, *mode, Parcel { from, cause: "message", text, wake: false, bus: None })?;
-            out.say(format!("accepted as {id}"));
-            out.id("message", id);
-        }
-        Event::Stopped { caller, thread } => stop_asked(out, caller, thread)?,
+        Event::MessageDropped { caller, message } => threads::drop_message(out, caller, message)?,
+        Event::AskAnswered { caller, ask, choice } => threads::answer_asked(out, caller, ask, choice)?,
         Event::PullOpened { caller, pull, branch } => stewards::pull_opened(out, caller, pull, branch)?,
         Event::Wrote { caller, pull, what } => stewards::wrote(out, caller, pull, what),
         Event::BusSent { caller, draft } => {
@@ -159,30 +142,6 @@ fn switched(out: &mut Outcome, id: &ProjectId, on: bool) -> Result<(), Refusal> 
     Ok(())
 }
 
-fn stop_asked(out: &mut Outcome, caller: &Caller, id: &crate::ids::ThreadId) -> Result<(), Refusal> {
-    if !out.world.threads.contains(id) {
-        return Err(Refusal::usage("unknown_thread", format!("no thread is called {id}"), "see: stewards thread list"));
-    }
-    if let Caller::Thread(who) = caller
-        && !out.world.owned_by(who).contains(id)
-    {
-        return Err(Refusal::not_met(
-            "not_yours",
-            format!("{id} is not one of {who}'s threads"),
-            "ask its steward: stewards bus help",
-        ));
-    }
-    match out.world.threads.get(id).map(|t| t.status) {
-        Some(Status::Pending) => out.say(format!("{id} runs nothing")),
-        Some(Status::Stopping) => out.say(format!("{id} is being stopped")),
-        _ => {
-            threads::stop(out, id, false);
-            out.say(format!("stopping {id}"));
-        }
-    }
-    Ok(())
-}
-
 fn answered(out: &mut Outcome, view: &View<'_>, id: &EffectId, effect: &Effect, answer: &Answer, attempts: u32) {
     match (effect, answer) {
         (Effect::Checkout { spec }, Answer::Checkout(Ok(path))) => {
@@ -220,8 +179,9 @@ fn answered(out: &mut Outcome, view: &View<'_>, id: &EffectId, effect: &Effect, 
                 }
             }
         },
-        (Effect::Turn { thread, turn }, Answer::TurnEnded { end, tokens, last_words }) => {
-            threads::turn_ended(out, thread, turn, end.clone(), *tokens, last_words);
+        (Effect::Turn { thread, turn }, Answer::TurnEnded { end, tokens, context, last_words }) => {
+            let ended = threads::Ended { end: end.clone(), tokens: *tokens, context: *context, last_words };
+            threads::turn_ended(out, thread, turn, ended);
         }
         (Effect::Turn { thread, turn }, Answer::TurnCut) => threads::turn_cut(out, thread, turn),
         // A turn that was just being set up slipped through: it is stopped again.
@@ -231,6 +191,9 @@ fn answered(out: &mut Outcome, view: &View<'_>, id: &EffectId, effect: &Effect, 
             out.fate = Fate::Again(out.now.after(500));
         }
         (Effect::Stop { thread }, Answer::Stopped) => threads::stopped(out, thread),
+        (Effect::Steer { thread, turn }, Answer::Steered(how)) => threads::steered(out, thread, turn, *how),
+        // An agent that is gone asks again, if it still needs the answer.
+        (Effect::Answer { .. }, Answer::Replied(_)) | (Effect::Release { .. }, Answer::Released) => {}
         (Effect::Write { binding, write }, Answer::Written(result)) => {
             stewards::merge_answered(out, binding, write, result, attempts);
         }

@@ -3,9 +3,9 @@
 use super::Subject;
 use crate::entity::PullKey;
 use crate::ids::{BindingId, EffectId, ProjectId, ThreadId, TurnId};
-use crate::ports::{BbFiles, Removed, RepoSpec, TurnEnd};
+use crate::ports::{BbFiles, Removed, RepoSpec, Steered, TurnEnd};
 use crate::snapshot::{AdoptAsk, Found, LookAsk, Snapshot};
-use crate::threads::Tokens;
+use crate::threads::{AskReply, ContextUse, Tokens};
 use crate::trouble::Trouble;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
@@ -21,7 +21,7 @@ pub enum Write {
     Comment { pull: PullKey, marker: String, body: String },
 }
 
-/// A closed list. All but `Turn` and `Write` may simply be run again.
+/// A closed list. All but `Turn`, `Steer` and `Write` may simply be run again.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Effect {
@@ -54,7 +54,22 @@ pub enum Effect {
         thread: ThreadId,
         turn: TurnId,
     },
+    /// Probe: none is possible. One that was started and has no answer is unknown.
+    Steer {
+        thread: ThreadId,
+        turn: TurnId,
+    },
+    /// Gives an agent the answer that it waits for.
+    Answer {
+        thread: ThreadId,
+        key: String,
+        reply: AskReply,
+    },
     Stop {
+        thread: ThreadId,
+    },
+    /// Ends the process of an idle agent.
+    Release {
         thread: ThreadId,
     },
     Write {
@@ -74,7 +89,10 @@ impl Effect {
             Effect::MakeEnvironment { thread, .. } => format!("make:{thread}"),
             Effect::RemoveEnvironment { thread, .. } => format!("remove:{thread}"),
             Effect::Turn { turn, .. } => format!("turn:{turn}"),
+            Effect::Steer { thread, turn } => format!("steer:{thread}:{turn}"),
+            Effect::Answer { thread, key, .. } => format!("answer:{thread}:{key}"),
             Effect::Stop { thread } => format!("stop:{thread}"),
+            Effect::Release { thread } => format!("release:{thread}"),
             Effect::Write { write: Write::Merge { pull, .. }, .. } => format!("merge:{pull}"),
             Effect::Write { write: Write::Comment { marker, .. }, .. } => format!("comment:{marker}"),
         }
@@ -98,14 +116,17 @@ impl Effect {
             Effect::MakeEnvironment { thread, .. }
             | Effect::RemoveEnvironment { thread, .. }
             | Effect::Turn { thread, .. }
-            | Effect::Stop { thread } => Subject::Thread(thread.clone()),
+            | Effect::Steer { thread, .. }
+            | Effect::Answer { thread, .. }
+            | Effect::Stop { thread }
+            | Effect::Release { thread } => Subject::Thread(thread.clone()),
         }
     }
 
     /// Whether running it again after a crash does no harm. The others are
     /// probed first.
     pub fn repeatable(&self) -> bool {
-        !matches!(self, Effect::Turn { .. } | Effect::Write { .. })
+        !matches!(self, Effect::Turn { .. } | Effect::Steer { .. } | Effect::Write { .. })
     }
 }
 
@@ -122,11 +143,16 @@ pub enum Answer {
     TurnEnded {
         end: TurnEnd,
         tokens: Tokens,
+        context: Option<ContextUse>,
         last_words: String,
     },
     /// The daemon died during the turn.
     TurnCut,
+    Steered(Steered),
+    /// Whether an agent was there to hear it.
+    Replied(bool),
     Stopped,
+    Released,
     /// The merge commit, or the comment's id.
     Written(Result<String, Trouble>),
 }

@@ -4,11 +4,11 @@ use super::{Answer, Effect, Settings, Subject};
 use crate::Millis;
 use crate::bus::Draft;
 use crate::entity::{PullKey, RepoName};
-use crate::ids::{BindingId, EffectId, NeedId, ProjectId, ThreadId, TurnId};
+use crate::ids::{AskId, BindingId, EffectId, MessageId, NeedId, ProjectId, ThreadId, TurnId};
 use crate::ports::Ring;
 use crate::snapshot::Pull;
 use crate::stewards::Report;
-use crate::threads::{Role, SendMode};
+use crate::threads::{Ask, Can, Permission, SendMode, SpawnAsk};
 use serde::{Deserialize, Serialize};
 
 /// Who asks.
@@ -78,6 +78,40 @@ pub enum Event {
         thread: ThreadId,
         turn: TurnId,
         session: String,
+        can: Can,
+    },
+    /// Something waits to go into a live turn.
+    SteerDue {
+        thread: ThreadId,
+    },
+    NoticesDue {
+        thread: ThreadId,
+    },
+    /// Its agent has been idle for long.
+    ReleaseDue {
+        thread: ThreadId,
+    },
+    CompactionDue {
+        thread: ThreadId,
+    },
+    /// The grace of an archived thread's worktree is over.
+    EnvironmentDue {
+        thread: ThreadId,
+    },
+    /// It has messages and had its turns of this hour.
+    CapItemDue {
+        thread: ThreadId,
+    },
+    /// The agent waits for an answer.
+    AgentAsked {
+        thread: ThreadId,
+        turn: TurnId,
+        ask: Box<Ask>,
+    },
+    /// The agent waits for it no longer.
+    AgentUnasked {
+        thread: ThreadId,
+        key: String,
     },
     Reported {
         caller: Caller,
@@ -85,21 +119,64 @@ pub enum Event {
     },
     Spawned {
         caller: Caller,
-        parent: Option<ThreadId>,
-        role: Role,
-        title: String,
-        prompt: String,
-        model: Option<String>,
+        ask: Box<SpawnAsk>,
     },
     Told {
         caller: Caller,
         to: ThreadId,
         text: String,
         mode: SendMode,
+        /// From the page: an archived thread is brought back.
+        revive: bool,
     },
     Stopped {
         caller: Caller,
         thread: ThreadId,
+    },
+    AllStopped {
+        caller: Caller,
+        on: bool,
+    },
+    Archived {
+        caller: Caller,
+        thread: ThreadId,
+        /// More than the thread itself may go with it.
+        yes: bool,
+    },
+    Unarchived {
+        caller: Caller,
+        thread: ThreadId,
+    },
+    Deleted {
+        caller: Caller,
+        thread: ThreadId,
+        yes: bool,
+    },
+    Retried {
+        caller: Caller,
+        thread: ThreadId,
+    },
+    Compacted {
+        caller: Caller,
+        thread: ThreadId,
+    },
+    Updated {
+        caller: Caller,
+        thread: ThreadId,
+        title: Option<String>,
+        permission: Option<Permission>,
+        notify: Option<bool>,
+        read: Option<bool>,
+    },
+    /// A message that waits is taken back.
+    MessageDropped {
+        caller: Caller,
+        message: MessageId,
+    },
+    AskAnswered {
+        caller: Caller,
+        ask: AskId,
+        choice: String,
     },
     /// Our `gh` opened a pull for this thread.
     PullOpened {
@@ -157,12 +234,30 @@ impl Event {
             | Event::LeaveDue { binding }
             | Event::MergeItemDue { binding, .. } => Subject::Binding(binding.clone()),
             Event::ItemMoot { need } => Subject::Need(need.clone()),
-            Event::TurnDue { thread } | Event::TurnConfirmed { thread, .. } => Subject::Thread(thread.clone()),
+            Event::TurnDue { thread }
+            | Event::TurnConfirmed { thread, .. }
+            | Event::SteerDue { thread }
+            | Event::NoticesDue { thread }
+            | Event::ReleaseDue { thread }
+            | Event::CompactionDue { thread }
+            | Event::EnvironmentDue { thread }
+            | Event::CapItemDue { thread }
+            | Event::AgentAsked { thread, .. }
+            | Event::AgentUnasked { thread, .. } => Subject::Thread(thread.clone()),
             Event::Answered { effect, .. } => effect.subject(),
             Event::Reported { caller, .. }
             | Event::Spawned { caller, .. }
             | Event::Told { caller, .. }
             | Event::Stopped { caller, .. }
+            | Event::AllStopped { caller, .. }
+            | Event::Archived { caller, .. }
+            | Event::Unarchived { caller, .. }
+            | Event::Deleted { caller, .. }
+            | Event::Retried { caller, .. }
+            | Event::Compacted { caller, .. }
+            | Event::Updated { caller, .. }
+            | Event::MessageDropped { caller, .. }
+            | Event::AskAnswered { caller, .. }
             | Event::PullOpened { caller, .. }
             | Event::Wrote { caller, .. }
             | Event::BusSent { caller, .. }

@@ -4,11 +4,14 @@ use super::Settings;
 use crate::bus::{BusMessage, Claim};
 use crate::config::Config;
 use crate::entity::{Entity, PullKey, RepoName};
-use crate::ids::{BindingId, EffectId, MessageId, ProjectId, ThreadId, TurnId};
+use crate::ids::{AskId, BindingId, EffectId, MessageId, ProjectId, ThreadId, TurnId};
 use crate::moment::Deadline;
 use crate::ports::TurnEnd;
 use crate::stewards::{EndReason, LinkedPull, NeedKind, News, Report};
-use crate::threads::{Environment, EnvironmentState, ModelName, Queued, Role, Tokens};
+use crate::threads::{
+    Can, ContextUse, Environment, EnvironmentState, Limit, ModelName, Notice, Pending, Permission, Queued, Remembered,
+    Role, Tokens,
+};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
@@ -24,6 +27,17 @@ pub enum Fact {
         delivery: String,
         source: String,
         what: String,
+    },
+    /// Every agent at once, or on again.
+    AllStopped {
+        on: bool,
+    },
+    ProviderLimited {
+        provider: String,
+        limit: Limit,
+    },
+    LimitLifted {
+        provider: String,
     },
     /// Verified and of no concern here, or seen before.
     RingIgnored {
@@ -164,6 +178,8 @@ pub enum Fact {
         binding: Option<BindingId>,
         model: ModelName,
         environment: Environment,
+        permission: Permission,
+        notify_parent: bool,
         hidden: bool,
     },
     MessageAccepted {
@@ -176,16 +192,55 @@ pub enum Fact {
         turn: TurnId,
         messages: Vec<MessageId>,
         causes: Vec<String>,
+        /// The agent is to make its context smaller; there are no messages.
+        compacts: bool,
     },
     TurnConfirmed {
         turn: TurnId,
         session: String,
+        can: Can,
     },
     TurnEnded {
         turn: TurnId,
         end: TurnEnd,
         tokens: Tokens,
+        context: Option<ContextUse>,
         last_words: String,
+    },
+    /// Messages are on their way into the live turn.
+    Steering {
+        turn: TurnId,
+        messages: Vec<MessageId>,
+    },
+    /// The agent took them.
+    Steered {
+        turn: TurnId,
+        messages: Vec<MessageId>,
+    },
+    /// It did not: they wait for the turn's end.
+    SteeredBack {
+        messages: Vec<MessageId>,
+    },
+    /// They are not sent again: the thread is archived by now (`known`), or
+    /// nobody knows whether the agent took them.
+    SteerLost {
+        messages: Vec<MessageId>,
+        known: bool,
+    },
+    AgentAsked {
+        pending: Box<Pending>,
+    },
+    /// It was answered at once, without the person.
+    AskPassed {
+        fingerprint: String,
+        title: String,
+        by: String,
+    },
+    AskSettled {
+        ask: AskId,
+        how: String,
+        /// The answer, where its agent is gone.
+        remember: Option<Remembered>,
     },
     /// The daemon died during it. `unknown` were handed over and not confirmed.
     TurnCut {
@@ -199,7 +254,27 @@ pub enum Fact {
         failed: Vec<MessageId>,
     },
     Unarchived,
+    Deleted,
+    Updated {
+        title: Option<String>,
+        permission: Option<Permission>,
+        notify: Option<bool>,
+    },
     MarkedRead,
+    MarkedUnread,
+    /// What waits for it waits on until the next message.
+    Held,
+    /// A message that waited was taken back.
+    MessageDropped {
+        message: MessageId,
+    },
+    /// Its idle agent's process is ended.
+    Released,
+    Noticed {
+        notice: Notice,
+        by: Deadline,
+    },
+    NoticesTold,
     /// It wrote on a pull, through our `gh`.
     Wrote {
         pull: PullKey,
@@ -226,7 +301,7 @@ pub enum Fact {
     // Needs.
     NeedFiled {
         project: ProjectId,
-        binding: BindingId,
+        binding: Option<BindingId>,
         kind: NeedKind,
         text: String,
     },

@@ -1,6 +1,7 @@
 //! The machine: an event meets the world and leaves facts and effects.
 
 mod apply;
+mod apply_thread;
 mod decide;
 mod effect;
 mod event;

@@ -1,7 +1,7 @@
 //! What a decision leaves behind.
 
 use super::{Effect, Fact, Subject, World};
-use crate::ids::{BindingId, EffectId, MessageId, NeedId, ProjectId, ThreadId, TurnId};
+use crate::ids::{AskId, BindingId, EffectId, MessageId, NeedId, ProjectId, ThreadId, TurnId};
 use crate::moment::{Deadline, Moment};
 use crate::snapshot::Snapshot;
 use serde::{Deserialize, Serialize};
@@ -101,6 +101,9 @@ impl Outcome {
     }
     pub fn mint_message(&mut self) -> MessageId {
         MessageId::minted(self.now.no, self.nth())
+    }
+    pub fn mint_ask(&mut self) -> AskId {
+        AskId::minted(self.now.no, self.nth())
     }
     pub fn mint_need(&mut self) -> NeedId {
         NeedId::minted(self.now.no, self.nth())

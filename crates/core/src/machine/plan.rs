@@ -4,7 +4,10 @@ use super::{Event, Subject, World};
 use crate::moment::{Deadline, Moment};
 use crate::snapshot::PullState;
 use crate::stewards::{Binding, NeedKind, Standing, gate};
-use crate::threads::{EnvironmentState, can_begin};
+use crate::threads::{
+    EnvironmentKind, EnvironmentState, Status, Thread, can_begin, can_steer, capped, compaction_is_due, hindrance,
+    next_change,
+};
 
 /// Everything that is due now. Each event changes the state that made it due,
 /// so that planning again and again comes to an end.
@@ -32,23 +35,62 @@ pub fn plan(world: &World, now: &Moment) -> Vec<(Subject, Event)> {
         }
     }
     for need in world.needs.values().filter(|n| n.closed.is_none()) {
-        if moot(world, need) {
+        if moot(world, need, now) {
             all.push((Subject::Need(need.id.clone()), Event::ItemMoot { need: need.id.clone() }));
         }
     }
-    for thread in world.threads.values().filter(|t| can_begin(t, now)) {
-        let ready = match &thread.environment.state {
-            EnvironmentState::Ready { .. } => true,
-            EnvironmentState::Unmade => {
-                thread.branch().is_some() || world.projects.get(&thread.project).is_some_and(|p| p.checkout.is_some())
-            }
-            _ => false,
-        };
-        if ready {
-            all.push((Subject::Thread(thread.id.clone()), Event::TurnDue { thread: thread.id.clone() }));
-        }
+    for thread in world.threads.values() {
+        of_thread(world, thread, now, &mut all);
     }
     all
+}
+
+fn of_thread(world: &World, thread: &Thread, now: &Moment, all: &mut Vec<(Subject, Event)>) {
+    let id = || thread.id.clone();
+    let mut add = |event| all.push((Subject::Thread(thread.id.clone()), event));
+    if can_begin(world, thread, now) && has_place(world, thread) {
+        add(Event::TurnDue { thread: id() });
+    }
+    if can_steer(thread) {
+        add(Event::SteerDue { thread: id() });
+    }
+    if thread.notices_by.as_ref().is_some_and(|d| d.due(now)) {
+        add(Event::NoticesDue { thread: id() });
+    }
+    let at_rest = thread.turn.is_none() && thread.status != Status::Stopping;
+    // Its process ended with the run in which it ran.
+    if at_rest && thread.warm.as_ref().is_some_and(|d| d.run == now.run && d.passed(now)) {
+        add(Event::ReleaseDue { thread: id() });
+    }
+    if at_rest && !thread.live() && thread.remove_by.as_ref().is_some_and(|d| d.passed(now)) {
+        add(Event::EnvironmentDue { thread: id() });
+    }
+    if compaction_is_due(world, thread) && hindrance(world, thread, now).is_none() {
+        add(Event::CompactionDue { thread: id() });
+    }
+    let item = |n: &&crate::stewards::Need| {
+        n.closed.is_none() && matches!(&n.kind, NeedKind::Capped { thread: t } if *t == thread.id)
+    };
+    if !thread.queue.is_empty()
+        && thread.live()
+        && capped(world, thread, now)
+        && !world.needs.values().any(|n| item(&n))
+    {
+        add(Event::CapItemDue { thread: id() });
+    }
+}
+
+/// It has a place to work in, or one can be made now.
+fn has_place(world: &World, thread: &Thread) -> bool {
+    match &thread.environment.state {
+        EnvironmentState::Ready { .. } => true,
+        EnvironmentState::Unmade => {
+            thread.environment.kind != EnvironmentKind::Checkout
+                || world.projects.get(&thread.project).is_some_and(|p| p.checkout.is_some())
+        }
+        EnvironmentState::Removed | EnvironmentState::MovedAside { .. } => true,
+        EnvironmentState::Making | EnvironmentState::Failed { .. } | EnvironmentState::Removing => false,
+    }
 }
 
 /// When `plan` may next find something by the passing of time alone.
@@ -58,13 +100,16 @@ pub fn next_deadline(world: &World, now: &Moment) -> Option<Deadline> {
         world.bindings.values().filter(|b| b.look.is_none()).filter_map(|b| b.window.as_ref().map(|w| &w.closes));
     let again = world.bindings.values().filter(|b| b.look.is_none()).filter_map(|b| b.look_again.as_ref());
     let wakes = world.bindings.values().filter(|b| b.due()).filter_map(|b| b.wake_by.as_ref());
-    let rests = world.threads.values().filter_map(|t| t.rest.as_ref());
+    let rests = world.threads.values().flat_map(|t| {
+        let warm = t.warm.as_ref().filter(|d| d.run == now.run);
+        next_change(world, t).chain(&t.notices_by).chain(warm).chain(&t.remove_by)
+    });
     sweeps
         .chain(windows)
         .chain(again)
         .chain(wakes)
         .chain(rests)
-        .filter(|d| !d.due(now))
+        .filter(|d| !d.passed(now))
         .min_by_key(|d| d.left(now))
         .cloned()
 }
@@ -107,19 +152,21 @@ fn merge_items_due(world: &World, binding: &Binding) -> Vec<crate::entity::PullK
         .collect()
 }
 
-fn moot(world: &World, need: &crate::stewards::Need) -> bool {
-    let Some(binding) = need.binding.as_ref().and_then(|b| world.bindings.get(b)) else { return true };
-    if binding.ended.is_some() && binding.standing == Standing::Ended {
+fn moot(world: &World, need: &crate::stewards::Need, now: &Moment) -> bool {
+    let binding = need.binding.as_ref().map(|b| world.bindings.get(b));
+    if binding.is_some_and(|b| b.is_none_or(|b| b.ended.is_some() && b.standing == Standing::Ended)) {
         return true;
     }
     match &need.kind {
-        NeedKind::Merge { pull } => {
+        NeedKind::Merge { pull } => binding.flatten().is_none_or(|binding| {
             binding.merging.is_none() && binding.pull(pull).is_none_or(|p| p.state != PullState::Open)
+        }),
+        NeedKind::Capped { thread } => {
+            world.threads.get(thread).is_none_or(|t| !t.live() || t.queue.is_empty() || !capped(world, t, now))
         }
         // It came through after all, or a person had it try again.
-        NeedKind::Failed { thread } => world
-            .threads
-            .get(thread)
-            .is_none_or(|t| t.failures == 0 && !matches!(t.environment.state, EnvironmentState::Failed { .. })),
+        NeedKind::Failed { thread } => world.threads.get(thread).is_none_or(|t| {
+            !t.live() || t.failures == 0 && !matches!(t.environment.state, EnvironmentState::Failed { .. })
+        }),
     }
 }

@@ -10,9 +10,10 @@ use crate::moment::Deadline;
 use crate::ports::RepoSpec;
 use crate::snapshot::Snapshot;
 use crate::stewards::{Binding, Need};
-use crate::threads::{Role, Thread};
+use crate::threads::{Limit, Permission, Role, Thread};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
 
@@ -64,27 +65,65 @@ impl TryFrom<String> for Subject {
     }
 }
 
-/// Lengths of time that a server may set.
+/// What a server may set.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Settings {
     /// From an entity's first ring to its look.
     pub debounce: Millis,
     /// Between two sweeps of a project.
     pub sweep: Millis,
+    /// Turns that one thread may begin within an hour; 0 for no cap.
+    pub turns_per_hour: u32,
+    /// Turns that may be live at once, and of one project.
+    pub max_live: u32,
+    pub max_live_project: u32,
+    /// The process of an agent that was idle for so long is ended.
+    pub idle_release: Millis,
+    /// An archived thread's worktree is removed after so long.
+    pub grace: Millis,
+    /// A context of so many tokens is compacted after the turn; 0 for never.
+    pub compact_at: u64,
+    /// Agents that can be started. Empty where that is not known.
+    pub providers: Vec<String>,
+    /// The model of a plain thread, where none is named.
+    pub model: String,
+    /// What threads may do without asking, where nothing else is said.
+    pub permission: Permission,
+    /// The zone of times of day without one, as `Europe/Berlin`.
+    pub zone: String,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Settings { debounce: 5_000, sweep: 30 * 60_000 }
+        Settings {
+            debounce: 5_000,
+            sweep: 30 * 60_000,
+            turns_per_hour: 30,
+            max_live: 12,
+            max_live_project: 8,
+            idle_release: 30 * 60_000,
+            grace: 5 * 60_000,
+            compact_at: 120_000,
+            providers: Vec::new(),
+            model: "claude-code".into(),
+            permission: Permission::Full,
+            zone: "UTC".into(),
+        }
     }
 }
 
 /// This daemon on this directory.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Host {
     /// The run that began last.
     pub run: u64,
     pub settings: Settings,
+    /// Every agent is stopped, until the owner lets them go on.
+    pub stopped: bool,
+    /// Providers that take no turns for now.
+    pub limits: BTreeMap<String, Limit>,
 }
 
 /// One project.

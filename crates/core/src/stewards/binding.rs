@@ -36,6 +36,8 @@ pub enum EndReason {
     Gone,
     /// The project's switch was turned off.
     SwitchedOff,
+    /// A person let it go.
+    Detached,
 }
 
 impl EndReason {
@@ -46,6 +48,7 @@ impl EndReason {
             EndReason::Unassigned => "no longer assigned to this account".into(),
             EndReason::Gone => "gone".into(),
             EndReason::SwitchedOff => "switched off".into(),
+            EndReason::Detached => "detached".into(),
         }
     }
 }
@@ -156,6 +159,8 @@ pub enum NeedKind {
     Merge { pull: PullKey },
     /// A thread failed and is not tried again by itself.
     Failed { thread: ThreadId },
+    /// A thread has messages and had its turns of this hour.
+    Capped { thread: ThreadId },
 }
 
 impl NeedKind {
@@ -163,6 +168,7 @@ impl NeedKind {
         match self {
             NeedKind::Merge { .. } => "merge",
             NeedKind::Failed { .. } => "failed",
+            NeedKind::Capped { .. } => "capped",
         }
     }
 }

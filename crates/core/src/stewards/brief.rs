@@ -28,6 +28,7 @@ pub fn brief(world: &World, thread: &Thread) -> String {
     }
     text.push_str(".\n");
     match (thread.role, binding) {
+        (Role::Plain, _) => {}
         (Role::ProjectSteward, _) | (_, None) => text.push_str("You answer what the stewards of this project ask.\n"),
         (Role::Steward, Some(binding)) => text.push_str(&steward(binding, playbook)),
         (Role::Worker, Some(binding)) => text.push_str(&worker(thread, binding, playbook)),

@@ -1,13 +1,13 @@
 //! How an effort ends, and what a thread's end means for its effort.
 
-use super::binding::{EndReason, NeedKind, News, Standing};
+use super::binding::{Binding, EndReason, Need, NeedKind, News, Standing};
 use super::rings::ring;
 use super::wake::{learn, learn_one};
 use crate::ids::{BindingId, ProjectId, ThreadId};
 use crate::machine::{Fact, Outcome, Subject};
 use crate::snapshot::PullState;
 use crate::text::{cut, one_line};
-use crate::threads::{Environment, EnvironmentKind, EnvironmentState, ModelName, Role, stop};
+use crate::threads::{Environment, EnvironmentKind, ModelName, Role, put_away};
 
 /// The entity needs no manager any more. A terminal state gets a wrap-up turn
 /// with its workers still there; every other ending stops them first and gets
@@ -35,7 +35,7 @@ pub fn begin(out: &mut Outcome, id: &BindingId, reason: EndReason) {
     let workers: Vec<ThreadId> = out.world.workers_in_flight(id).map(|t| t.id.clone()).collect();
     for worker in workers {
         for thread in out.world.owned_by(&worker) {
-            stop(out, &thread, true);
+            put_away(out, &thread);
         }
     }
     learn_one(out, id, "stop", true, format!("{words}: this effort ends with this turn; its workers were stopped"));
@@ -97,7 +97,7 @@ pub fn end_if_due(out: &mut Outcome, id: &BindingId) {
     if let Some(steward) = steward {
         // Those that are owned first, so that nobody is told of the end of a parent.
         for thread in out.world.owned_by(&steward).into_iter().rev() {
-            stop(out, &thread, true);
+            put_away(out, &thread);
         }
     }
 }
@@ -127,25 +127,50 @@ pub fn worker_stopped(out: &mut Outcome, id: &BindingId, worker: &ThreadId) {
 }
 
 /// A thread failed. Once it is not tried again by itself, the person is told.
-pub fn thread_failed(out: &mut Outcome, id: &BindingId, thread: &ThreadId, says: &str, for_good: bool) {
+pub fn thread_failed(out: &mut Outcome, thread: &ThreadId, says: &str, for_good: bool) {
+    let Some(row) = out.world.threads.get(thread) else { return };
     let says = cut(&one_line(says), 300);
-    let role = out.world.threads.get(thread).map_or("thread", |t| t.role.word());
+    let (role, project, binding) = (row.role.word(), row.project.clone(), row.binding.clone());
     if !for_good {
-        learn_one(out, id, "worker", false, format!("{role} {thread} failed a turn and goes on: {says}"));
+        if let Some(id) = binding {
+            learn_one(out, &id, "worker", false, format!("{role} {thread} failed a turn and goes on: {says}"));
+        }
         return;
     }
-    let filed = out.world.open_needs(id).any(|n| matches!(&n.kind, NeedKind::Failed { thread: t } if t == thread));
-    let Some(project) = out.world.bindings.get(id).map(|b| b.project.clone()) else { return };
-    if !filed {
+    let same = |n: &&Need| n.closed.is_none() && matches!(&n.kind, NeedKind::Failed { thread: t } if t == thread);
+    if !out.world.needs.values().any(|n| same(&n)) {
         let need = out.mint_need();
         let text = format!("{role} {thread} failed and is not tried again by itself: {says}");
         let kind = NeedKind::Failed { thread: thread.clone() };
-        out.fact(Subject::Need(need), Fact::NeedFiled { project, binding: id.clone(), kind, text });
+        out.fact(Subject::Need(need), Fact::NeedFiled { project, binding: binding.clone(), kind, text });
     }
-    let steward = out.world.bindings.get(id).and_then(|b| b.steward.clone());
+    let Some(id) = binding else { return };
+    let steward = out.world.bindings.get(&id).and_then(|b| b.steward.clone());
     if steward.as_ref() != Some(thread) {
-        learn_one(out, id, "worker", true, format!("{role} {thread} failed for good: {says}"));
+        learn_one(out, &id, "worker", true, format!("{role} {thread} failed for good: {says}"));
     }
+}
+
+/// A thread has messages and had its turns of this hour: the person may let it go on.
+pub fn cap_item_due(out: &mut Outcome, thread: &ThreadId) {
+    let Some(row) = out.world.threads.get(thread) else { return };
+    let cap = out.world.host.settings.turns_per_hour;
+    let text = format!("{} {thread} has had {cap} turns within an hour: what is sent to it waits", row.role.word());
+    let (project, binding) = (row.project.clone(), row.binding.clone());
+    let kind = NeedKind::Capped { thread: thread.clone() };
+    let need = out.mint_need();
+    out.fact(Subject::Need(need), Fact::NeedFiled { project, binding, kind, text });
+}
+
+/// A person deleted a thread. An effort without its steward is let go.
+pub fn thread_deleted(out: &mut Outcome, thread: &ThreadId) {
+    let of = |b: &&Binding| b.live() && b.steward.as_ref() == Some(thread);
+    let Some(id) = out.world.bindings.values().find(of).map(|b| b.id.clone()) else { return };
+    let needs: Vec<_> = out.world.open_needs(&id).map(|n| n.id.clone()).collect();
+    for need in needs {
+        out.fact(Subject::Need(need), Fact::NeedClosed { how: "the effort was let go".into() });
+    }
+    out.binding(&id, Fact::Ended { reason: EndReason::Detached });
 }
 
 /// Turns stewarding on here: a sweep is due.
@@ -180,7 +205,9 @@ pub fn project_steward(out: &mut Outcome, id: &ProjectId) {
             owner: None,
             binding: None,
             model: model.unwrap_or(usual),
-            environment: Environment { kind: EnvironmentKind::Checkout, state: EnvironmentState::Unmade },
+            environment: Environment::unmade(EnvironmentKind::Checkout),
+            permission: out.world.host.settings.permission,
+            notify_parent: false,
             hidden: false,
         },
     );
@@ -202,6 +229,6 @@ pub fn switch_off(out: &mut Outcome, id: &ProjectId) {
         begin(out, &binding, EndReason::SwitchedOff);
     }
     if let Some(steward) = out.world.projects.get(id).and_then(|p| p.steward.clone()) {
-        stop(out, &steward, true);
+        put_away(out, &steward);
     }
 }

@@ -120,18 +120,53 @@ pub fn line(fact: &Fact) -> Option<String> {
                 TurnEnd::Finished => String::new(),
                 TurnEnd::Cancelled => " (stopped)".into(),
                 TurnEnd::Failed { says } => format!(" (failed: {})", cut(&one_line(says), 200)),
+                TurnEnd::Limited { says, .. } => format!(" (a limit: {})", cut(&one_line(says), 200)),
             };
             let words = cut(&one_line(last_words), 160);
             format!("{turn} ended{how}{}{words}", if words.is_empty() { "" } else { ": " })
         }
         Fact::TurnCut { turn, .. } => format!("{turn} was cut by a restart"),
+        Fact::Steering { .. } | Fact::NoticesTold => return None,
+        Fact::Steered { messages, .. } => format!("took {} into its turn", words(messages.len(), "message")),
+        Fact::SteeredBack { messages } => {
+            format!("{} wait for the turn's end", words(messages.len(), "message"))
+        }
+        Fact::SteerLost { messages, known: true } => {
+            format!("{} came too late", words(messages.len(), "message"))
+        }
+        Fact::SteerLost { messages, known: false } => {
+            format!("nobody knows whether it took {}; not sent again", words(messages.len(), "message"))
+        }
+        Fact::AgentAsked { pending } => {
+            format!("asks the person ({}): {}", pending.id, cut(&one_line(&pending.ask.title), 160))
+        }
+        Fact::AskPassed { title, by, .. } => format!("allowed by {by}: {title}"),
+        Fact::AskSettled { ask, how, .. } => format!("{ask}: {how}"),
+        Fact::Deleted => "deleted".into(),
+        Fact::Updated { title, permission, notify } => {
+            let mut said = Vec::new();
+            said.extend(title.as_ref().map(|t| format!("titled {t}")));
+            said.extend(permission.map(|p| format!("may do {}", p.word())));
+            said.extend(notify.map(|n| format!("its parent hears {}", if n { "of its turns" } else { "nothing" })));
+            said.join(", ")
+        }
+        Fact::Held => "held until the next message".into(),
+        Fact::MessageDropped { message } => format!("{message} was taken back"),
+        Fact::Released => "its idle agent was released".into(),
+        Fact::Noticed { notice, .. } => format!("hears that {} {}", notice.child, notice.what),
+        Fact::AllStopped { on: true } => "all agents were stopped".into(),
+        Fact::AllStopped { on: false } => "agents go on".into(),
+        Fact::ProviderLimited { provider, limit } => {
+            format!("{provider} takes no turns until {}: {}", limit.until.wall.strftime("%F %H:%M UTC"), limit.says)
+        }
+        Fact::LimitLifted { provider } => format!("{provider} is tried again"),
         Fact::Stopping => return None,
         Fact::Stopped => "stopped".into(),
         Fact::Archived { .. } => "archived".into(),
         Fact::Unarchived => "brought back from the archive".into(),
         Fact::Wrote { pull, what } => format!("{what} on {pull}"),
         Fact::Retried => "tries again".into(),
-        Fact::MarkedRead | Fact::ReportTaken => return None,
+        Fact::MarkedRead | Fact::MarkedUnread | Fact::ReportTaken => return None,
         Fact::BusSent { message } => {
             let fields: Vec<String> =
                 message.fields.iter().map(|(k, v)| format!("{k}={}", cut(&one_line(v), 80))).collect();
@@ -142,6 +177,10 @@ pub fn line(fact: &Fact) -> Option<String> {
         Fact::NeedFiled { text, .. } => format!("needs you: {text}"),
         Fact::NeedClosed { how } => format!("closed: {how}"),
     })
+}
+
+fn words(n: usize, what: &str) -> String {
+    format!("{n} {what}{}", if n == 1 { "" } else { "s" })
 }
 
 fn observed(state: Option<&str>, pulls: &[super::LinkedPull]) -> String {

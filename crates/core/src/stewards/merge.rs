@@ -204,7 +204,7 @@ pub fn merge_item_due(out: &mut Outcome, id: &BindingId, pull: &PullKey) {
     let project = binding.project.clone();
     let need = out.mint_need();
     let kind = NeedKind::Merge { pull: pull.clone() };
-    out.fact(Subject::Need(need), Fact::NeedFiled { project, binding: id.clone(), kind, text });
+    out.fact(Subject::Need(need), Fact::NeedFiled { project, binding: Some(id.clone()), kind, text });
 }
 
 /// A person says that an item is done. On a gate's item that is refused unless
@@ -240,7 +240,7 @@ pub fn need_done(out: &mut Outcome, caller: &Caller, id: &NeedId) -> Result<(), 
                 ));
             }
         }
-        NeedKind::Failed { thread } => retry(out, thread),
+        NeedKind::Failed { thread } | NeedKind::Capped { thread } => retry(out, thread),
     }
     out.fact(Subject::Need(id.clone()), Fact::NeedClosed { how: "done, says the owner".into() });
     if let Some(binding) = &need.binding {

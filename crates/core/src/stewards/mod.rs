@@ -20,8 +20,8 @@ pub use brief::{brief, spawn_command};
 pub use counts::Counts;
 pub use diff::{Change, changes};
 pub use ending::{
-    end_if_due, project_steward, steward_stopped, steward_turn_ended, switch_off, switch_on, thread_failed,
-    worker_stopped, worker_turn_ended,
+    cap_item_due, end_if_due, project_steward, steward_stopped, steward_turn_ended, switch_off, switch_on,
+    thread_deleted, thread_failed, worker_stopped, worker_turn_ended,
 };
 pub use explain::{about, belongs, concerns, line};
 pub use gate::{LinkedPull, Verdict, gate, no_longer_mergeable};
@@ -31,8 +31,8 @@ pub use merge::{merge_answered, merge_item_due, merge_pressed, need_done, pull_o
 pub use report::{Actor, Report, after_report, reported};
 pub use rings::{pull_of_url, rang, ring, sweep_due, swept};
 pub use rows::{
-    Detail, Glyph, NeedRow, ProjectRow, PullRow, ReadyItem, Row, ThreadRow, detail, need_row, needs, project_row,
-    project_rows, row, rows, thread_row, thread_rows,
+    Detail, Glyph, NeedRow, ProjectRow, PullRow, ReadyItem, Row, ask_rows, detail, need_row, needs, project_row,
+    project_rows, row, rows,
 };
 pub(crate) use wake::may_wake;
 pub use wake::{WAKE_CAP, compose, leave_due, messages_cut, wake_cut, wake_due};

@@ -96,7 +96,12 @@ pub fn ring(out: &mut Outcome, id: &BindingId, why: &str) {
 /// Something that may be adopted: it is looked at before anything is believed.
 fn candidate(out: &mut Outcome, project: &ProjectId, found: &Found, why: &str) {
     let id = found.entity.binding();
-    let known = out.world.bindings.get(&id).map(|b| b.standing.clone());
+    let known = out.world.bindings.get(&id);
+    // What a person let go is not taken up again by itself.
+    if known.is_some_and(|b| matches!(b.ended, Some((super::binding::EndReason::Detached, _)))) {
+        return;
+    }
+    let known = known.map(|b| b.standing.clone());
     if matches!(known, None | Some(Standing::Ended)) {
         let fact =
             Fact::CandidateSeen { project: project.clone(), entity: found.entity.clone(), key: found.key.clone() };

@@ -4,8 +4,9 @@ use super::binding::{Binding, NeedKind, Standing};
 use super::gate::{LinkedPull, Verdict, gate};
 use super::report::Report;
 use crate::machine::{Project, World};
-use crate::text::one_line;
-use crate::threads::{Role, Thread, Tokens};
+use crate::moment::Moment;
+use crate::text::{cut, one_line};
+use crate::threads::{Pending, Role, Thread, ThreadRow, thread_row};
 use serde::Serialize;
 
 /// How an effort stands, at a glance. The first that applies.
@@ -54,32 +55,14 @@ pub struct NeedRow {
     pub link: Option<String>,
     /// The button's word, while its preconditions hold.
     pub button: Option<&'static str>,
+    /// What can be chosen instead of one button.
+    pub choices: Vec<String>,
+    /// The thread it is about.
+    pub thread: Option<String>,
     /// Why there is no button.
     pub why_not: Option<String>,
     /// The same from a command line.
     pub command: String,
-}
-
-/// One thread in a list.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct ThreadRow {
-    pub id: String,
-    pub title: String,
-    pub role: Role,
-    pub status: &'static str,
-    pub parent: Option<String>,
-    pub project: String,
-    /// The effort's key.
-    pub key: Option<String>,
-    pub model: String,
-    pub turns: u64,
-    pub tokens: Tokens,
-    pub queued: usize,
-    pub archived: bool,
-    pub unread: bool,
-    pub branch: Option<String>,
-    pub error: Option<String>,
-    pub last_words: String,
 }
 
 /// One effort whole.
@@ -125,7 +108,9 @@ pub struct ProjectRow {
 }
 
 pub fn row(world: &World, binding: &Binding) -> Row {
-    let needs: Vec<NeedRow> = world.open_needs(&binding.id).map(|n| need_row(world, n)).collect();
+    let mut needs: Vec<NeedRow> = world.open_needs(&binding.id).map(|n| need_row(world, n)).collect();
+    let own = world.threads.values().filter(|t| t.binding.as_ref() == Some(&binding.id));
+    needs.extend(own.flat_map(|t| t.asks.iter().map(|p| ask_row(world, t, p))));
     let busy = world
         .threads
         .values()
@@ -194,6 +179,11 @@ pub fn need_row(world: &World, need: &super::Need) -> NeedRow {
             (Some(pull.to_string()), link, "Merge", why_not, format!("stewards merge {pull}"))
         }
         NeedKind::Failed { .. } => (None, None, "Try again", None, format!("stewards done {}", need.id)),
+        NeedKind::Capped { .. } => (None, None, "Let it go on", None, format!("stewards done {}", need.id)),
+    };
+    let thread = match &need.kind {
+        NeedKind::Merge { .. } => None,
+        NeedKind::Failed { thread } | NeedKind::Capped { thread } => Some(thread.to_string()),
     };
     NeedRow {
         id: need.id.to_string(),
@@ -203,43 +193,49 @@ pub fn need_row(world: &World, need: &super::Need) -> NeedRow {
         pull,
         link,
         button: why_not.is_none().then_some(button),
+        choices: Vec::new(),
+        thread,
         why_not,
         command,
     }
 }
 
-/// Open items, oldest first.
-pub fn needs(world: &World) -> Vec<NeedRow> {
-    world.needs.values().filter(|n| n.closed.is_none()).map(|n| need_row(world, n)).collect()
-}
-
-pub fn thread_row(world: &World, thread: &Thread) -> ThreadRow {
-    ThreadRow {
-        id: thread.id.to_string(),
-        title: thread.title.clone(),
-        role: thread.role,
-        status: thread.status.word(),
-        parent: thread.parent.as_ref().map(ToString::to_string),
-        project: world.projects.get(&thread.project).map(|p| p.name.clone()).unwrap_or_default(),
-        key: thread.binding.as_ref().and_then(|b| world.bindings.get(b)).map(|b| b.key.clone()),
-        model: thread.model.to_string(),
-        turns: thread.turns,
-        tokens: thread.tokens,
-        queued: thread.queue.len(),
-        archived: thread.archived.is_some(),
-        unread: thread.unread,
-        branch: thread.branch().map(str::to_owned),
-        error: thread.error.clone(),
-        last_words: one_line(&thread.last_words),
+/// What an agent asked the person, as an item.
+fn ask_row(world: &World, thread: &Thread, pending: &Pending) -> NeedRow {
+    let ask = &pending.ask;
+    let what = if ask.permission { "asks for leave" } else { "asks" };
+    let detail = cut(&one_line(&ask.detail), 300);
+    let detail = if detail.is_empty() { String::new() } else { format!(": {detail}") };
+    NeedRow {
+        id: pending.id.to_string(),
+        kind: if ask.permission { "permission" } else { "question" },
+        text: format!("{} {} {what}: {}{detail}", thread.role.word(), thread.id, one_line(&ask.title)),
+        effort: thread.binding.as_ref().and_then(|b| world.bindings.get(b)).map(|b| b.key.clone()),
+        pull: None,
+        link: None,
+        button: None,
+        choices: ask.options.iter().map(|o| o.label.clone()).collect(),
+        thread: Some(thread.id.to_string()),
+        why_not: None,
+        command: format!("stewards thread interactions answer {} <choice>", pending.id),
     }
 }
 
-/// All threads, oldest first.
-pub fn thread_rows(world: &World) -> Vec<ThreadRow> {
-    world.threads.values().map(|t| thread_row(world, t)).collect()
+/// What agents asked and wait for, of one thread or of all.
+pub fn ask_rows(world: &World, of: Option<&crate::ids::ThreadId>) -> Vec<NeedRow> {
+    let threads = world.threads.values().filter(|t| of.is_none_or(|id| t.id == *id));
+    threads.flat_map(|t| t.asks.iter().map(|p| ask_row(world, t, p))).collect()
 }
 
-pub fn detail(world: &World, binding: &Binding) -> Detail {
+/// Open items, oldest first, then what agents wait for.
+pub fn needs(world: &World) -> Vec<NeedRow> {
+    let mut all: Vec<NeedRow> =
+        world.needs.values().filter(|n| n.closed.is_none()).map(|n| need_row(world, n)).collect();
+    all.extend(ask_rows(world, None));
+    all
+}
+
+pub fn detail(world: &World, binding: &Binding, now: &Moment) -> Detail {
     let project = world.projects.get(&binding.project);
     let checklist =
         project.and_then(|p| p.config.ticket_playbook()).map(|p| p.ready.checklist.clone()).unwrap_or_default();
@@ -258,7 +254,7 @@ pub fn detail(world: &World, binding: &Binding) -> Detail {
             .threads
             .values()
             .filter(|t| t.binding.as_ref() == Some(&binding.id))
-            .map(|t| thread_row(world, t))
+            .map(|t| thread_row(world, t, now))
             .collect(),
         pulls: binding.pulls.iter().map(|p| PullRow { linked: p.clone(), gate: gate(world, binding, p) }).collect(),
     }

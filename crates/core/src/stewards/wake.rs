@@ -200,11 +200,11 @@ pub(crate) fn may_wake(world: &World, binding: &Binding, now: &crate::moment::Mo
     let Some(steward) = binding.steward.as_ref().and_then(|s| world.threads.get(s)) else { return false };
     let free = steward.turn.is_none()
         && steward.queue.is_empty()
-        && steward.archived.is_none()
+        && steward.live()
         && !steward.status.busy()
         && steward.status != crate::threads::Status::Stopping
         && steward.failures < crate::threads::MAX_FAILURES
-        && !steward.resting(now);
+        && crate::threads::hindrance(world, steward, now).is_none();
     let on = world.projects.get(&binding.project).is_some_and(|p| p.on && p.checkout.is_some())
         || matches!(binding.standing, Standing::Ending { .. });
     let settled = binding.window.is_none() && binding.look.is_none() && binding.merging.is_none();

@@ -1,82 +1,148 @@
 //! Every delivery to a thread goes through one function.
 
-use super::{EnvironmentState, Queued, SendMode, Sender, Status, Thread};
+use super::{
+    EnvironmentKind, EnvironmentState, MAX_FAILURES, Queued, SendMode, Sender, Status, Thread, Why, begin_steer,
+    can_begin, hindrance, unarchive,
+};
 use crate::ids::{MessageId, ThreadId};
-use crate::machine::{Effect, Fact, Outcome, World};
-use crate::moment::Moment;
+use crate::machine::{Caller, Effect, Fact, Outcome, World};
 use crate::refusal::Refusal;
 
 /// What is delivered.
 #[derive(Clone, Debug)]
 pub struct Parcel {
     pub from: Sender,
-    /// What the turn is counted under: prompt, wake, message, bus or resume.
+    /// What the turn is counted under: prompt, wake, message, bus, resume, notice or answer.
     pub cause: &'static str,
     pub text: String,
     pub wake: bool,
     pub bus: Option<u64>,
 }
 
+impl Parcel {
+    /// Words of the system itself.
+    pub fn system(cause: &'static str, text: String) -> Parcel {
+        Parcel { from: Sender::System, cause, text, wake: false, bus: None }
+    }
+}
+
+pub(super) fn unknown(id: &ThreadId) -> Refusal {
+    Refusal::usage("unknown_thread", format!("no thread is called {id}"), "see: stewards thread list")
+}
+
 /// The thread, if it takes messages.
 pub fn writable<'a>(world: &'a World, id: &ThreadId) -> Result<&'a Thread, Refusal> {
-    let Some(thread) = world.threads.get(id) else {
-        return Err(Refusal::usage("unknown_thread", format!("no thread is called {id}"), "see: stewards thread list"));
+    let thread = world.threads.get(id).ok_or_else(|| unknown(id))?;
+    let not = |reason: &str, says: String, hint: String| {
+        Err(Refusal::not_met("thread_not_writable", says, hint).because(reason))
     };
+    if thread.deleted.is_some() {
+        return not("deleted", format!("{id} was deleted"), "see: stewards thread list".into());
+    }
     if thread.archived.is_some() {
-        return Err(Refusal::not_met(
-            "thread_archived",
+        return not(
+            "archived",
             format!("{id} is archived"),
-            "its effort has ended, or it was stopped for good; start a fresh worker",
-        ));
+            format!("bring it back first: stewards thread unarchive {id}"),
+        );
     }
     if thread.status == Status::Stopping {
-        return Err(Refusal::not_met("thread_stopping", format!("{id} is being stopped"), "wait until it has stopped"));
+        return not("stopping", format!("{id} is being stopped"), "wait until it has stopped".into());
     }
+    let gone = |reason: &str, says: String, hint: &str| {
+        Err(Refusal::not_met("thread_environment_unavailable", says, hint).because(reason))
+    };
     match &thread.environment.state {
-        EnvironmentState::Failed { says } => Err(Refusal::not_met(
-            "thread_environment_unavailable",
-            format!("the environment of {id} could not be made: {says}"),
-            "mend the cause and start a fresh worker",
-        )),
-        EnvironmentState::Removing | EnvironmentState::Removed | EnvironmentState::MovedAside { .. } => {
-            Err(Refusal::not_met(
-                "thread_environment_unavailable",
-                format!("the environment of {id} is gone"),
-                "start a fresh worker",
-            ))
+        EnvironmentState::Removing => {
+            gone("destroying", format!("the worktree of {id} is being removed"), "send it again in a moment")
         }
         _ => Ok(thread),
     }
 }
 
+/// A message from a person or a thread, in the words that the addressee sees.
+/// A person who writes on the page brings an archived thread back.
+pub fn told(
+    out: &mut Outcome,
+    caller: &Caller,
+    to: &ThreadId,
+    text: &str,
+    mode: SendMode,
+    revive: bool,
+) -> Result<(), Refusal> {
+    if text.trim().is_empty() {
+        return Err(Refusal::usage("empty_message", "the message is empty", "say something"));
+    }
+    let (from, text) = match caller {
+        Caller::Person => (Sender::Person, text.trim().to_owned()),
+        Caller::Thread(id) => {
+            (Sender::Thread { id: id.clone() }, format!("Message from thread {id}:\n{}", text.trim()))
+        }
+    };
+    let archived = out.world.threads.get(to).is_some_and(|t| t.archived.is_some() && t.deleted.is_none());
+    if revive && archived && *caller == Caller::Person {
+        unarchive(out, caller, to)?;
+    }
+    let id = deliver(out, to, mode, Parcel { from, cause: "message", text, wake: false, bus: None })?;
+    out.say(format!("accepted as {id}"));
+    out.id("message", id);
+    Ok(())
+}
+
 /// Accepts a message for a thread, or refuses it before anything is stored.
 ///
-/// On a thread that is not at work every mode but `Steer` begins a turn; on one
-/// that is, `Start` is refused and all others wait for the turn's end (no agent
-/// of this version is steered in mid-turn; the reply says so).
+/// | mode | idle, pending | active | starting | error |
+/// |---|---|---|---|---|
+/// | start | begins a turn | refused | refused | begins a turn |
+/// | auto, steer-if-active | begins a turn | goes into it, or waits | waits for its first word | begins a turn |
+/// | steer | begins a turn | goes into it, or waits | waits for its first word | refused |
+/// | queue-if-active | begins a turn | waits for its end | waits for its end | begins a turn |
+///
+/// A thread that is archived, deleted or being stopped takes none. While its
+/// agent waits for the person, or something else keeps a thread from a turn,
+/// the message waits too and the reply says for what; `start` is refused then.
 pub fn deliver(out: &mut Outcome, to: &ThreadId, mode: SendMode, parcel: Parcel) -> Result<MessageId, Refusal> {
     let thread = writable(&out.world, to)?;
-    let busy = thread.status.busy();
-    match mode {
-        SendMode::Start if busy => {
-            return Err(Refusal::busy(
-                "thread_busy",
-                format!("{to} is at work"),
-                "send it with --mode queue-if-active",
-            ));
+    let not = |reason: &str, says: String| {
+        let refusal = Refusal::busy("thread_not_writable", says, "send it with --mode queue-if-active");
+        Err(refusal.because(reason))
+    };
+    if mode == SendMode::Start {
+        match thread.status {
+            Status::Active => return not("already_active", format!("{to} is at work")),
+            Status::Starting => return not("still_starting", format!("{to} is being started")),
+            _ => {}
         }
-        SendMode::Steer if !busy => {
-            return Err(Refusal::not_met(
-                "no_live_turn",
-                format!("{to} has no live turn to steer"),
-                "send it with --mode auto",
-            ));
+        if let Some(pending) = thread.asks.first() {
+            let says = format!("{to} waits for the person: {}", pending.ask.title);
+            let hint = format!("answer it: stewards thread interactions answer {} <choice>", pending.id);
+            return Err(Refusal::busy("awaiting_user_interaction", says, hint));
         }
-        _ => {}
     }
-    // Whoever writes to a thread that failed means it to try again now.
-    if thread.failures > 0 && parcel.from == Sender::Person {
-        out.thread(to, Fact::Retried);
+    if mode == SendMode::Steer && thread.status == Status::Error {
+        let hint = format!("try its turn again: stewards thread retry {to}");
+        return Err(
+            Refusal::not_met("thread_not_writable", format!("the last turn of {to} failed"), hint).because("errored")
+        );
+    }
+    provider_known(&out.world, thread)?;
+    let failed = matches!(thread.environment.state, EnvironmentState::Failed { .. });
+    let (person, asks) = (parcel.from == Sender::Person, thread.asks.first().map(|p| p.ask.title.clone()));
+    let (busy, given_up) = (thread.status.busy(), thread.failures >= MAX_FAILURES);
+    if failed && !person {
+        let EnvironmentState::Failed { says } = &thread.environment.state else { return Err(unknown(to)) };
+        let says = format!("the environment of {to} could not be made: {says}");
+        let hint = format!("mend the cause, then: stewards thread retry {to}");
+        return Err(Refusal::not_met("thread_environment_unavailable", says, hint).because("errored"));
+    }
+    if person {
+        // Whoever writes to a thread that rests means it to go on now.
+        if thread.failures > 0 || given_up || !thread.recent.is_empty() {
+            out.thread(to, Fact::Retried);
+        }
+        if failed {
+            out.thread(to, Fact::EnvironmentIs { state: EnvironmentState::Unmade });
+        }
     }
     let id = out.mint_message();
     let message = Queued {
@@ -85,15 +151,67 @@ pub fn deliver(out: &mut Outcome, to: &ThreadId, mode: SendMode, parcel: Parcel)
         cause: parcel.cause.to_owned(),
         text: parcel.text,
         wake: parcel.wake,
+        steer: mode.steers() && !parcel.wake,
         at: out.now.wall,
         bus: parcel.bus,
     };
     out.thread(to, Fact::MessageAccepted { message });
-    if busy {
-        out.say(format!("{to} is at work; it gets this when its turn ends"));
-    }
     begin_turn(out, to);
+    if busy {
+        begin_steer(out, to);
+    }
+    say_what_becomes_of_it(out, to, &id, asks);
     Ok(id)
+}
+
+/// Takes a message back that no turn has begun with yet: whoever sent it may, and the owner.
+pub fn drop_message(out: &mut Outcome, caller: &Caller, message: &MessageId) -> Result<(), Refusal> {
+    let found =
+        out.world.threads.values().find_map(|t| Some((t.id.clone(), t.queue.iter().find(|m| m.id == *message)?)));
+    let Some((thread, queued)) = found else {
+        let says = format!("no message {message} waits any more");
+        return Err(Refusal::not_met("not_queued", says, "see what waits: stewards thread queue <thread>"));
+    };
+    let own = match caller {
+        Caller::Person => true,
+        Caller::Thread(who) => queued.from == Sender::Thread { id: who.clone() },
+    };
+    if !own {
+        let says = format!("{message} was sent by somebody else");
+        return Err(Refusal::not_met("not_yours", says, "only its sender and the owner take it back"));
+    }
+    out.thread(&thread, Fact::MessageDropped { message: message.clone() });
+    out.say(format!("{message} was taken back"));
+    Ok(())
+}
+
+fn say_what_becomes_of_it(out: &mut Outcome, to: &ThreadId, id: &MessageId, asks: Option<String>) {
+    let Some(thread) = out.world.threads.get(to) else { return };
+    let waits = thread.queue.iter().any(|m| m.id == *id);
+    if thread.steering.iter().any(|m| m.id == *id) {
+        out.say(format!("{to} is at work; this goes into its turn"));
+    } else if !waits {
+    } else if let Some(title) = asks {
+        out.say(format!("{to} waits for the person ({title}); it gets this when that is settled"));
+    } else if thread.turn.is_some() {
+        out.say(format!("{to} is at work; it gets this when its turn ends"));
+    } else if let Some(why) = hindrance(&out.world, thread, &out.now) {
+        out.say(format!("this waits: {why}"));
+    }
+}
+
+/// Where the daemon knows which agents there are, one that is not there takes nothing.
+pub(super) fn provider_known(world: &World, thread: &Thread) -> Result<(), Refusal> {
+    let known = &world.host.settings.providers;
+    if known.is_empty() || known.contains(&thread.model.provider) {
+        return Ok(());
+    }
+    Err(Refusal::new(
+        crate::refusal::Exit::Unreachable,
+        "provider_unavailable",
+        format!("no agent is set up for `{}`", thread.model.provider),
+        "see which there are and how to install one: stewards agents",
+    ))
 }
 
 /// Begins a turn with all that waits, if the thread can take one now. Consuming
@@ -101,40 +219,50 @@ pub fn deliver(out: &mut Outcome, to: &ThreadId, mode: SendMode, parcel: Parcel)
 /// still to be made, that comes first and the queue waits.
 pub fn begin_turn(out: &mut Outcome, id: &ThreadId) {
     let Some(thread) = out.world.threads.get(id) else { return };
-    if !can_begin(thread, &out.now) {
+    if !can_begin(&out.world, thread, &out.now) || !at_its_place(out, id) {
         return;
-    }
-    match (&thread.environment.state, thread.branch()) {
-        (EnvironmentState::Ready { .. }, _) => {}
-        (EnvironmentState::Unmade, Some(branch)) => {
-            let branch = branch.to_owned();
-            let Some(spec) = out.world.projects.get(&thread.project).map(|p| p.spec()) else { return };
-            out.thread(id, Fact::EnvironmentIs { state: EnvironmentState::Making });
-            out.effect(Effect::MakeEnvironment { thread: id.clone(), spec, branch });
-            return;
-        }
-        (EnvironmentState::Unmade, None) => {
-            let checkout = out.world.projects.get(&thread.project).and_then(|p| p.checkout.clone());
-            // Without a checkout yet the queue waits; `plan` comes back to it.
-            let Some(path) = checkout else { return };
-            out.thread(id, Fact::EnvironmentIs { state: EnvironmentState::Ready { path } });
-        }
-        _ => return,
     }
     let Some(thread) = out.world.threads.get(id) else { return };
     let messages = thread.queue.iter().map(|m| m.id.clone()).collect();
     let mut causes: Vec<String> = thread.queue.iter().map(|m| m.cause.clone()).collect();
     causes.dedup();
     let turn = out.mint_turn();
-    out.thread(id, Fact::TurnBegan { turn: turn.clone(), messages, causes });
+    out.thread(id, Fact::TurnBegan { turn: turn.clone(), messages, causes, compacts: false });
     out.effect(Effect::Turn { thread: id.clone(), turn });
 }
 
-/// Something waits and nothing but the environment may keep it from a turn.
-pub fn can_begin(thread: &Thread, now: &Moment) -> bool {
-    !thread.queue.is_empty()
-        && !thread.resting(now)
-        && thread.turn.is_none()
-        && thread.archived.is_none()
-        && matches!(thread.status, Status::Pending | Status::Idle | Status::Error)
+/// Whether the thread has a place to work in; where it can have one, it is made.
+pub(super) fn at_its_place(out: &mut Outcome, id: &ThreadId) -> bool {
+    let Some(thread) = out.world.threads.get(id) else { return false };
+    match (&thread.environment.state, &thread.environment.kind) {
+        (EnvironmentState::Ready { .. }, _) => true,
+        (
+            EnvironmentState::Unmade | EnvironmentState::Removed | EnvironmentState::MovedAside { .. },
+            EnvironmentKind::Worktree { branch },
+        ) => {
+            let branch = branch.clone();
+            let Some(spec) = out.world.projects.get(&thread.project).map(|p| p.spec()) else { return false };
+            out.thread(id, Fact::EnvironmentIs { state: EnvironmentState::Making });
+            out.effect(Effect::MakeEnvironment { thread: id.clone(), spec, branch });
+            false
+        }
+        (EnvironmentState::Unmade, EnvironmentKind::Directory { path }) => {
+            let path = path.clone();
+            out.thread(id, Fact::EnvironmentIs { state: EnvironmentState::Ready { path } });
+            true
+        }
+        (EnvironmentState::Unmade, EnvironmentKind::Checkout) => {
+            let checkout = out.world.projects.get(&thread.project).and_then(|p| p.checkout.clone());
+            // Without a checkout yet the queue waits; `plan` comes back to it.
+            let Some(path) = checkout else { return false };
+            out.thread(id, Fact::EnvironmentIs { state: EnvironmentState::Ready { path } });
+            true
+        }
+        _ => false,
+    }
+}
+
+/// What keeps a queued message, for those who look: nothing while a turn is live.
+pub(crate) fn waits_for(world: &World, thread: &Thread, now: &crate::moment::Moment) -> Option<Why> {
+    (!thread.queue.is_empty() && thread.turn.is_none()).then(|| hindrance(world, thread, now)).flatten()
 }

@@ -1,24 +1,52 @@
 //! The host: threads, their turns, messages and environments.
 
+mod ask;
 mod deliver;
+mod environment;
+mod environments;
+mod limit;
+mod lineage;
+mod message;
+mod model_name;
+mod room;
+mod rows;
 mod spawn;
+mod steer;
+mod stop;
 mod turns;
 
-pub use deliver::{Parcel, begin_turn, can_begin, deliver, writable};
-pub use spawn::{SpawnAsk, create_steward, spawn};
+pub(crate) use ask::SETTLED;
+pub use ask::{
+    Ask, AskOption, AskReply, Means, Pending, Remembered, Settled, agent_asked, agent_unasked, answer_asked,
+};
+pub(crate) use deliver::waits_for;
+pub use deliver::{Parcel, begin_turn, deliver, drop_message, told, writable};
+pub use environment::{Environment, EnvironmentKind, EnvironmentState};
+pub use environments::{environment_due, environment_made, environment_removed};
+pub use limit::{Limit, limit_in, zone};
+pub(crate) use lineage::put_away;
+pub use lineage::{Notice, archive, delete, descendants, notices_due, notify, owned_by_all, unarchive, update};
+pub use message::{Queued, SendMode, Sender};
+pub use model_name::{LEVELS, ModelName};
+pub(crate) use room::capped;
+pub use room::{Why, can_begin, full, hindrance, next_change};
+pub use rows::{EnvironmentRow, ThreadRow, environment_rows, thread_row, thread_rows};
+pub use spawn::{EnvironmentAsk, SpawnAsk, create_steward, spawn};
+pub use steer::{begin_steer, can_steer, steered};
+pub use stop::{released, stop, stop_all, stop_asked, stopped};
+pub(crate) use turns::compaction_is_due;
 pub use turns::{
-    MAX_FAILURES, environment_made, environment_removed, retry, stop, stopped, turn_cut, turn_ended, turn_job,
+    Ended, MAX_FAILURES, compact, compact_asked, retry, retry_asked, steer_text, turn_confirmed, turn_cut, turn_ended,
+    turn_job,
 };
 
-use crate::ids::{BindingId, MessageId, ProjectId, ThreadId, TurnId};
+use crate::ids::{BindingId, ProjectId, ThreadId, TurnId};
 use crate::moment::{Deadline, Moment};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use std::fmt;
-use std::path::PathBuf;
 
-/// What a thread is for. Four levels and no more.
+/// What a thread is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
@@ -26,16 +54,19 @@ pub enum Role {
     Steward,
     Worker,
     Reviewer,
+    /// A thread that a person or another such thread started; it belongs to no effort.
+    Plain,
 }
 
 impl Role {
-    /// From 1 (project steward) to 4 (reviewer).
-    pub fn depth(self) -> u8 {
+    /// From 1 (project steward) to 4 (reviewer). A plain thread stands where its parents put it.
+    pub fn depth(self) -> Option<u8> {
         match self {
-            Role::ProjectSteward => 1,
-            Role::Steward => 2,
-            Role::Worker => 3,
-            Role::Reviewer => 4,
+            Role::ProjectSteward => Some(1),
+            Role::Steward => Some(2),
+            Role::Worker => Some(3),
+            Role::Reviewer => Some(4),
+            Role::Plain => None,
         }
     }
 
@@ -45,6 +76,7 @@ impl Role {
             Role::Steward => "steward",
             Role::Worker => "worker",
             Role::Reviewer => "reviewer",
+            Role::Plain => "thread",
         }
     }
 }
@@ -84,63 +116,55 @@ impl Status {
     }
 }
 
-/// `provider/model/level`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(into = "String", try_from = "String")]
-pub struct ModelName {
-    pub provider: String,
-    /// May be empty (the provider's default) and may hold slashes.
-    pub model: String,
-    pub level: Option<String>,
+/// What a thread's agent may do without asking.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Permission {
+    /// Everything: what the agent asks for is allowed.
+    #[default]
+    Full,
+    /// Changes of files; the person is asked for the rest.
+    AcceptEdits,
+    /// Nothing: the person is asked.
+    Ask,
 }
 
-/// The last part of a model's name is its level only if it is one of these.
-pub const LEVELS: [&str; 6] = ["minimal", "low", "medium", "high", "xhigh", "max"];
-
-impl ModelName {
-    /// The first part is the provider (`claude` means `claude-code`), a last part
-    /// that is a known level word is the level, and all between is the model.
-    pub fn parse(text: &str) -> Result<ModelName, String> {
-        let mut parts: Vec<&str> = text.trim().split('/').collect();
-        if parts.iter().any(|p| p.trim().is_empty()) {
-            return Err(format!("`{text}` is not provider/model/level"));
+impl Permission {
+    pub fn word(self) -> &'static str {
+        match self {
+            Permission::Full => "full",
+            Permission::AcceptEdits => "accept-edits",
+            Permission::Ask => "ask",
         }
-        let provider = match parts.remove(0) {
-            "claude" => "claude-code".to_owned(),
-            other => other.to_owned(),
-        };
-        let level = match parts.last() {
-            Some(last) if LEVELS.contains(last) => Some(parts.remove(parts.len() - 1).to_owned()),
-            _ => None,
-        };
-        Ok(ModelName { provider, model: parts.join("/"), level })
     }
 }
 
-impl fmt::Display for ModelName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.provider)?;
-        if !self.model.is_empty() {
-            write!(f, "/{}", self.model)?;
-        }
-        if let Some(level) = &self.level {
-            write!(f, "/{level}")?;
-        }
-        Ok(())
-    }
+/// How an agent takes a message while it works.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Steering {
+    /// Not at all: the message waits here for the turn's end.
+    #[default]
+    Queue,
+    /// With its next step; what it does goes on.
+    Inject,
+    /// At once; what it was saying is broken off.
+    Preempt,
 }
 
-impl From<ModelName> for String {
-    fn from(m: ModelName) -> String {
-        m.to_string()
-    }
+/// What a thread's agent can do, by its own word.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Can {
+    pub steer: Steering,
+    pub compact: bool,
 }
 
-impl TryFrom<String> for ModelName {
-    type Error = String;
-    fn try_from(text: String) -> Result<Self, String> {
-        ModelName::parse(&text)
-    }
+/// How full an agent's context is, in tokens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ContextUse {
+    pub used: u64,
+    /// How much fits, where the agent says it.
+    pub window: Option<u64>,
 }
 
 /// Tokens counted or, where the agent does not count, estimated.
@@ -160,100 +184,29 @@ impl Tokens {
     }
 }
 
-/// Where a thread works.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Environment {
-    pub kind: EnvironmentKind,
-    pub state: EnvironmentState,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum EnvironmentKind {
-    /// The project's own checkout, shared.
-    Checkout,
-    /// A git worktree with a branch of its own.
-    Worktree { branch: String },
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum EnvironmentState {
-    /// Nothing was made yet: that happens with the first message.
-    Unmade,
-    Making,
-    Ready {
-        path: PathBuf,
-    },
-    /// Could not be made; said on the thread.
-    Failed {
-        says: String,
-    },
-    Removing,
-    Removed,
-    /// Kept, because it held work that is nowhere else.
-    MovedAside {
-        path: PathBuf,
-        why: String,
-    },
-}
-
-/// How a message may reach a thread.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum SendMode {
-    /// Only if the thread is not at work.
-    Start,
-    /// Steers a live turn where the agent can, else waits for its end; starts an idle thread.
-    Auto,
-    /// Only into a live turn.
-    Steer,
-    /// Into a live turn, else starts one.
-    SteerIfActive,
-    /// Waits for the end of a live turn; starts an idle thread.
-    QueueIfActive,
-}
-
-/// Who a message is from.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Sender {
-    /// The owner, from page or command line.
-    Person,
-    Thread {
-        id: ThreadId,
-    },
-    /// The system itself: a wake, a first prompt, a line after a cut turn.
-    System,
-}
-
-/// A message that waits for its turn.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Queued {
-    pub id: MessageId,
-    pub from: Sender,
-    /// prompt, wake, message, bus or resume: what the turn is counted under.
-    pub cause: String,
-    pub text: String,
-    /// A wake is a level, not a message: when a crash cuts its turn it is made anew.
-    pub wake: bool,
-    pub at: Timestamp,
-    /// The bus message that it carries.
-    pub bus: Option<u64>,
-}
-
 /// A live turn.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Turn {
     pub id: TurnId,
     pub causes: Vec<String>,
-    /// What began it, whole: needed until the turn has ended.
+    /// What began it and what was steered into it, whole: needed until the turn has ended.
     pub messages: Vec<Queued>,
     /// The agent has shown that it has them.
     pub confirmed: bool,
     pub began: Timestamp,
     /// A report was taken during this turn.
     pub reported: bool,
+    /// It has no messages: the agent makes its context smaller.
+    pub compacts: bool,
+}
+
+/// A turn that failed and may be tried again.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FailedTurn {
+    pub turn: TurnId,
+    pub messages: Vec<Queued>,
+    /// The agent had them.
+    pub confirmed: bool,
 }
 
 /// One agent thread.
@@ -269,38 +222,70 @@ pub struct Thread {
     /// The binding it works for.
     pub binding: Option<BindingId>,
     pub model: ModelName,
-    /// A parent hears of this thread's ended turns.
+    /// Its parent hears of its ended turns.
     pub notify_parent: bool,
     pub hidden: bool,
-    /// full: tools run without asking.
-    pub permission: String,
+    pub permission: Permission,
     /// Per namespace.
     pub metadata: BTreeMap<String, serde_json::Value>,
     pub environment: Environment,
     pub status: Status,
     pub turn: Option<Turn>,
     pub queue: Vec<Queued>,
+    /// On their way into the live turn; whether the agent took them is not known yet.
+    pub steering: Vec<Queued>,
+    /// What its agent asked and waits for, oldest first.
+    pub asks: Vec<Pending>,
+    /// The asks that were settled last, so that a late answer can be explained.
+    pub settled: Vec<Settled>,
+    /// Answers to asks whose agent was gone by then: given when it asks the same again.
+    pub remembered: Vec<Remembered>,
     pub session: Option<String>,
+    pub can: Can,
+    /// As it was after the last turn that said so.
+    pub context: Option<ContextUse>,
+    /// The number of turns when its context was compacted last.
+    pub compacted: u64,
     pub turns: u64,
     pub tokens: Tokens,
     /// The end of what it last said, at most 4,000 characters.
     pub last_words: String,
     /// Why it stands in `error`.
     pub error: Option<String>,
+    /// What a retry is about.
+    pub failed: Option<FailedTurn>,
     /// It may need the person.
     pub unread: bool,
     pub created: Timestamp,
     pub archived: Option<Timestamp>,
+    /// Its transcript and messages are gone; this line stays.
+    pub deleted: Option<Timestamp>,
     /// After a failed turn it rests until then.
     pub rest: Option<Deadline>,
     /// Failed turns in a row.
     pub failures: u32,
+    /// The turns that count against the hour's cap, by when each stops counting.
+    pub recent: Vec<Deadline>,
+    /// It was stopped by hand: what waited then waits on until somebody writes to it.
+    pub held: bool,
+    /// Its agent's process runs idle and is released then.
+    pub warm: Option<Deadline>,
+    /// Its worktree is removed then.
+    pub remove_by: Option<Deadline>,
+    /// What its children did, told together at `notices_by`.
+    pub notices: Vec<Notice>,
+    pub notices_by: Option<Deadline>,
 }
 
 impl Thread {
     /// A worker is in flight from its spawn until it is archived, idle times included.
     pub fn in_flight(&self) -> bool {
         self.archived.is_none() && self.status != Status::Stopping
+    }
+
+    /// Neither archived nor deleted.
+    pub fn live(&self) -> bool {
+        self.archived.is_none() && self.deleted.is_none()
     }
 
     /// It rests after a failure.
@@ -311,22 +296,7 @@ impl Thread {
     pub fn branch(&self) -> Option<&str> {
         match &self.environment.kind {
             EnvironmentKind::Worktree { branch } => Some(branch),
-            EnvironmentKind::Checkout => None,
+            EnvironmentKind::Checkout | EnvironmentKind::Directory { .. } => None,
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_models_name_is_provider_then_model_then_a_known_level() {
-        let m = ModelName::parse("claude/opus/high").unwrap();
-        assert_eq!((m.provider.as_str(), m.model.as_str(), m.level.as_deref()), ("claude-code", "opus", Some("high")));
-        let m = ModelName::parse("pi/fireworks/accounts/fireworks/models/kimi").unwrap();
-        assert_eq!((m.model.as_str(), m.level), ("fireworks/accounts/fireworks/models/kimi", None));
-        assert_eq!(ModelName::parse("scripted").unwrap().to_string(), "scripted");
-        assert!(ModelName::parse("a//b").is_err());
     }
 }

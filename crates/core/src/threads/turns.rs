@@ -1,54 +1,121 @@
 //! How turns end, and what follows.
 
-use super::{EnvironmentState, Parcel, Queued, Role, SendMode, Sender, Status, Tokens, begin_turn, deliver};
+use super::deliver::at_its_place;
+use super::{
+    EnvironmentState, FailedTurn, Parcel, Queued, Role, SendMode, Status, Thread, Tokens, begin_steer, begin_turn,
+    deliver, full, limit_in, notify, zone,
+};
 use crate::ids::{MessageId, ThreadId, TurnId};
-use crate::machine::{Effect, Fact, Outcome, World};
-use crate::ports::{Removed, TurnEnd, TurnJob};
+use crate::machine::{Caller, Effect, Fact, Outcome, Subject, World};
+use crate::ports::{TurnEnd, TurnJob};
+use crate::refusal::Refusal;
 use crate::stewards;
 use crate::text::{cut, one_line};
-use crate::trouble::Trouble;
-use std::path::PathBuf;
+use crate::threads::{Can, ContextUse, Limit};
 
 /// A turn that failed so often in a row is not tried again by itself.
 pub const MAX_FAILURES: u32 = 3;
 
+/// The agent's first word: it has what it was given. What waits to go in, goes in.
+pub fn turn_confirmed(out: &mut Outcome, id: &ThreadId, turn: &TurnId, session: &str, can: Can) {
+    let Some(thread) = out.world.threads.get(id) else { return };
+    if thread.turn.as_ref().is_some_and(|t| t.id == *turn && !t.confirmed) {
+        out.thread(id, Fact::TurnConfirmed { turn: turn.clone(), session: session.to_owned(), can });
+        begin_steer(out, id);
+    }
+}
+
+/// What the agent's protocol said at the turn's end.
+#[derive(Clone, Debug)]
+pub struct Ended<'a> {
+    pub end: TurnEnd,
+    pub tokens: Tokens,
+    pub context: Option<ContextUse>,
+    pub last_words: &'a str,
+}
+
 /// The agent's protocol said that the turn is over.
-pub fn turn_ended(out: &mut Outcome, id: &ThreadId, turn: &TurnId, end: TurnEnd, tokens: Tokens, last_words: &str) {
+pub fn turn_ended(out: &mut Outcome, id: &ThreadId, turn: &TurnId, ended: Ended<'_>) {
     let Some(thread) = out.world.threads.get(id) else { return };
     let Some(live) = thread.turn.as_ref().filter(|t| &t.id == turn).cloned() else { return };
     let (role, binding, archived) = (thread.role, thread.binding.clone(), thread.archived.is_some());
-    out.thread(
-        id,
-        Fact::TurnEnded { turn: turn.clone(), end: end.clone(), tokens, last_words: cut(last_words, 4_000) },
-    );
+    let provider = thread.model.provider.clone();
+    let end = limited(out, ended.end);
+    super::ask::withdraw(out, id, "its turn ended");
+    let fact = Fact::TurnEnded {
+        turn: turn.clone(),
+        end: end.clone(),
+        tokens: ended.tokens,
+        context: ended.context,
+        last_words: cut(ended.last_words, 4_000),
+    };
+    out.thread(id, fact);
+    if let TurnEnd::Limited { says, until } = &end {
+        let wait = until.map_or(0, |t| t.as_millisecond() - out.now.wall.as_millisecond());
+        let limit = Limit { until: out.now.after(wait.max(60_000)), says: cut(&one_line(says), 200) };
+        out.fact(Subject::Host, Fact::ProviderLimited { provider, limit });
+    }
     if archived {
         return;
     }
-    let failed = match &end {
-        TurnEnd::Finished | TurnEnd::Cancelled => None,
-        TurnEnd::Failed { says } => Some(says.clone()),
-    };
-    let failures = out.world.threads.get(id).map_or(0, |t| t.failures);
-    if let Some(binding) = binding {
-        match (role, &failed) {
-            (Role::Steward, None) if end == TurnEnd::Cancelled => stewards::steward_stopped(out, &binding),
-            (Role::Steward, None) => stewards::steward_turn_ended(out, &binding, live.reported),
-            (Role::Steward, Some(_)) => {
-                stewards::wake_cut(out, &binding, "restart");
-                stewards::messages_cut(out, &binding, &said(&live.messages));
-            }
-            (Role::Worker, None) if end == TurnEnd::Cancelled => stewards::worker_stopped(out, &binding, id),
-            (Role::Worker, None) => stewards::worker_turn_ended(out, &binding, id),
-            _ => {}
-        }
-        if let Some(says) = &failed {
-            stewards::thread_failed(out, &binding, id, says, failures >= MAX_FAILURES);
-        }
-    }
-    if failed.is_some() && role != Role::Steward && failures < MAX_FAILURES {
-        go_on(out, id, FAILED, &live.messages);
+    if !live.compacts {
+        follow(out, id, role, binding, &end, &live);
     }
     begin_turn(out, id);
+}
+
+/// A failure that is a limit of the provider is told apart by its words.
+fn limited(out: &Outcome, end: TurnEnd) -> TurnEnd {
+    let TurnEnd::Failed { says } = &end else { return end };
+    let zone = zone(&out.world.host.settings.zone).unwrap_or(jiff::tz::TimeZone::UTC);
+    match limit_in(says, out.now.wall, &zone) {
+        Some(until) => TurnEnd::Limited { says: says.clone(), until: Some(until) },
+        None => end,
+    }
+}
+
+fn follow(
+    out: &mut Outcome,
+    id: &ThreadId,
+    role: Role,
+    binding: Option<crate::ids::BindingId>,
+    end: &TurnEnd,
+    live: &super::Turn,
+) {
+    let all_stopped = *end == TurnEnd::Cancelled && out.world.host.stopped;
+    // It is tried again: after a limit, after a failure, and once everything goes on.
+    let again = all_stopped || matches!(end, TurnEnd::Failed { .. } | TurnEnd::Limited { .. });
+    let failures = out.world.threads.get(id).map_or(0, |t| t.failures);
+    if let Some(binding) = &binding {
+        match role {
+            Role::Steward if again => {
+                stewards::wake_cut(out, binding, "restart");
+                stewards::messages_cut(out, binding, &said(&live.messages));
+            }
+            Role::Steward if *end == TurnEnd::Cancelled => stewards::steward_stopped(out, binding),
+            Role::Steward => stewards::steward_turn_ended(out, binding, live.reported),
+            Role::Worker if again => {}
+            Role::Worker if *end == TurnEnd::Cancelled => stewards::worker_stopped(out, binding, id),
+            Role::Worker => stewards::worker_turn_ended(out, binding, id),
+            _ => {}
+        }
+    }
+    let what = match end {
+        TurnEnd::Finished => "ended a turn",
+        TurnEnd::Cancelled => "was stopped",
+        TurnEnd::Failed { says } => {
+            stewards::thread_failed(out, id, says, failures >= MAX_FAILURES);
+            "failed a turn"
+        }
+        TurnEnd::Limited { .. } => "waits for its provider's limit",
+    };
+    let words = out.world.threads.get(id).map(|t| t.last_words.clone()).unwrap_or_default();
+    notify(out, id, what, if *end == TurnEnd::Finished { &words } else { "" });
+    if all_stopped && role != Role::Steward {
+        go_on(out, id, "The owner stopped all agents during your last turn, and lets them go on", &live.messages);
+    } else if again && role != Role::Steward && failures < MAX_FAILURES {
+        try_again(out, id);
+    }
 }
 
 /// The daemon died during the turn; nobody knows how far the agent came.
@@ -59,7 +126,7 @@ pub fn turn_cut(out: &mut Outcome, id: &ThreadId, turn: &TurnId) {
     let unknown: Vec<MessageId> =
         if live.confirmed { Vec::new() } else { live.messages.iter().map(|m| m.id.clone()).collect() };
     out.thread(id, Fact::TurnCut { turn: turn.clone(), unknown });
-    if archived {
+    if archived || live.compacts {
         return;
     }
     let wake = live.messages.iter().any(|m| m.wake);
@@ -80,15 +147,60 @@ pub fn turn_cut(out: &mut Outcome, id: &ThreadId, turn: &TurnId) {
     begin_turn(out, id);
 }
 
-const FAILED: &str = "Your last turn failed before it was finished";
+/// A person has a failed turn tried again.
+pub fn retry_asked(out: &mut Outcome, caller: &Caller, id: &ThreadId) -> Result<(), Refusal> {
+    super::writable(&out.world, id)?;
+    if let Caller::Thread(who) = caller
+        && !out.world.owned_by(who).contains(id)
+    {
+        let says = format!("{id} is not one of {who}'s threads");
+        return Err(Refusal::not_met("not_yours", says, "ask its steward: stewards bus help"));
+    }
+    let Some(thread) = out.world.threads.get(id) else { return Ok(()) };
+    let broken = matches!(thread.environment.state, EnvironmentState::Failed { .. });
+    if thread.turn.is_some() || (thread.failed.is_none() && !broken) {
+        let says = format!("the last turn of {id} did not fail");
+        return Err(Refusal::not_met("no_failed_turn", says, format!("see: stewards thread show {id}")));
+    }
+    retry(out, id);
+    out.say(format!("{id} tries again"));
+    Ok(())
+}
 
-/// A person had it try again.
+/// Whatever keeps a thread that failed from going on is taken away.
 pub fn retry(out: &mut Outcome, id: &ThreadId) {
     out.thread(id, Fact::Retried);
-    if out.world.threads.get(id).is_some_and(|t| t.role != Role::Steward) {
-        go_on(out, id, FAILED, &[]);
+    let Some(thread) = out.world.threads.get(id) else { return };
+    let provider = thread.model.provider.clone();
+    if out.world.host.limits.contains_key(&provider) {
+        out.fact(Subject::Host, Fact::LimitLifted { provider });
     }
+    let Some(thread) = out.world.threads.get(id) else { return };
+    if matches!(thread.environment.state, EnvironmentState::Failed { .. }) {
+        out.thread(id, Fact::EnvironmentIs { state: EnvironmentState::Unmade });
+    }
+    try_again(out, id);
     begin_turn(out, id);
+}
+
+/// By reference: what the agent never had it gets as it was; what it had, it is
+/// only reminded of.
+pub(super) fn try_again(out: &mut Outcome, id: &ThreadId) {
+    let Some(thread) = out.world.threads.get(id) else { return };
+    let waits = thread.queue.iter().any(|m| m.cause == "resume");
+    let Some(FailedTurn { messages, confirmed, .. }) = thread.failed.clone().filter(|_| !waits) else { return };
+    if thread.role == Role::Steward {
+        // Its binding is due again; the next wake says what there is to do.
+        return;
+    }
+    if confirmed {
+        go_on(out, id, "Your last turn failed before it was finished", &messages);
+        return;
+    }
+    for message in messages {
+        let parcel = Parcel { from: message.from, cause: "resume", text: message.text, wake: false, bus: message.bus };
+        let _ = deliver(out, id, SendMode::QueueIfActive, parcel);
+    }
 }
 
 /// What others said: all but the wake, which is made anew.
@@ -106,8 +218,7 @@ fn go_on(out: &mut Outcome, id: &ThreadId, what: &str, messages: &[Queued]) {
         text.push_str("\nIt began with:\n");
         text.push_str(&crate::text::quoted(&cut(original(&message.text), 4_000)));
     }
-    let parcel = Parcel { from: Sender::System, cause: "resume", text, wake: false, bus: None };
-    let _ = deliver(out, id, SendMode::QueueIfActive, parcel);
+    let _ = deliver(out, id, SendMode::QueueIfActive, Parcel::system("resume", text));
 }
 
 /// The first message of a chain of cuts: a quote of a quote says nothing new.
@@ -115,73 +226,59 @@ fn original(text: &str) -> &str {
     text.split_once("It began with:\n").map_or(text, |(_, rest)| rest)
 }
 
-/// Stops what a thread runs. With `archive` it takes no more messages.
-pub fn stop(out: &mut Outcome, id: &ThreadId, archive: bool) {
-    let Some(thread) = out.world.threads.get(id) else { return };
-    let failed = thread.queue.iter().map(|m| m.id.clone()).collect();
-    let fresh = thread.archived.is_none();
-    if archive && fresh {
-        out.thread(id, Fact::Archived { failed });
-        crate::bus::release_all(out, id);
+/// Has an idle thread's agent make its context smaller, in a turn of its own.
+pub fn compact(out: &mut Outcome, id: &ThreadId) -> Result<(), Refusal> {
+    let thread = super::writable(&out.world, id)?;
+    let not = |code: &str, says: String, hint: &str| Err(Refusal::not_met(code, says, hint));
+    if thread.turn.is_some() || !matches!(thread.status, Status::Idle | Status::Error) {
+        return not("thread_busy", format!("{id} is not idle"), "wait until its turn has ended");
     }
-    let Some(thread) = out.world.threads.get(id) else { return };
-    match thread.status {
-        // It never had a process.
-        Status::Pending => stopped(out, id),
-        Status::Stopping => {}
-        _ => {
-            out.thread(id, Fact::Stopping);
-            out.effect(Effect::Stop { thread: id.clone() });
-        }
+    if thread.session.is_none() {
+        return not("no_session", format!("{id} has no conversation yet"), "there is nothing to compact");
     }
+    if !thread.can.compact {
+        return not(
+            "cannot_compact",
+            format!("the agent of {id} does not compact when asked"),
+            "it may do so by itself",
+        );
+    }
+    if let Some(why) = super::hindrance(&out.world, thread, &out.now).or_else(|| full(&out.world, thread)) {
+        return Err(super::room::refused(id, &why));
+    }
+    if !at_its_place(out, id) {
+        return not("no_place", format!("the environment of {id} is being made"), "try again in a moment");
+    }
+    let turn = out.mint_turn();
+    let causes = vec!["compaction".to_owned()];
+    out.thread(id, Fact::TurnBegan { turn: turn.clone(), messages: Vec::new(), causes, compacts: true });
+    out.effect(Effect::Turn { thread: id.clone(), turn });
+    out.say(format!("{id} compacts its context"));
+    Ok(())
 }
 
-/// Its processes are gone. An archived worker's worktree goes with it.
-pub fn stopped(out: &mut Outcome, id: &ThreadId) {
-    out.thread(id, Fact::Stopped);
-    let Some(thread) = out.world.threads.get(id) else { return };
-    // One that is still being made is removed once it is there.
-    let made = matches!(thread.environment.state, EnvironmentState::Ready { .. });
-    match thread.branch() {
-        Some(branch) if thread.archived.is_some() && made => {
-            let branch = branch.to_owned();
-            let Some(spec) = out.world.projects.get(&thread.project).map(|p| p.spec()) else { return };
-            out.thread(id, Fact::EnvironmentIs { state: EnvironmentState::Removing });
-            out.effect(Effect::RemoveEnvironment { thread: id.clone(), spec, branch });
-        }
-        _ => begin_turn(out, id),
+/// A person, or the thread that owns it, asks for it.
+pub fn compact_asked(out: &mut Outcome, caller: &Caller, id: &ThreadId) -> Result<(), Refusal> {
+    if let Caller::Thread(who) = caller
+        && !out.world.owned_by(who).contains(id)
+    {
+        let says = format!("{id} is not one of {who}'s threads");
+        return Err(Refusal::not_met("not_yours", says, "ask its steward: stewards bus help"));
     }
+    compact(out, id)
 }
 
-pub fn environment_made(out: &mut Outcome, id: &ThreadId, made: Result<PathBuf, Trouble>) {
-    let Some(thread) = out.world.threads.get(id) else { return };
-    if thread.environment.state != EnvironmentState::Making {
-        return;
-    }
-    let (archived, binding) = (thread.archived.is_some(), thread.binding.clone());
-    match made {
-        Ok(path) => out.thread(id, Fact::EnvironmentIs { state: EnvironmentState::Ready { path } }),
-        Err(trouble) => {
-            let says = one_line(&trouble.to_string());
-            out.thread(id, Fact::EnvironmentIs { state: EnvironmentState::Failed { says: says.clone() } });
-            if let Some(binding) = binding {
-                stewards::thread_failed(out, &binding, id, &says, true);
-            }
-        }
-    }
-    if archived {
-        stopped(out, id);
-    } else {
-        begin_turn(out, id);
-    }
-}
-
-pub fn environment_removed(out: &mut Outcome, id: &ThreadId, removed: Removed) {
-    let state = match removed {
-        Removed::Gone => EnvironmentState::Removed,
-        Removed::MovedAside { path, why } => EnvironmentState::MovedAside { path, why },
-    };
-    out.thread(id, Fact::EnvironmentIs { state });
+/// An idle thread whose context has grown beyond the threshold since it was compacted last.
+pub(crate) fn compaction_is_due(world: &World, thread: &Thread) -> bool {
+    let threshold = world.host.settings.compact_at;
+    threshold > 0
+        && thread.can.compact
+        && thread.live()
+        && thread.status == Status::Idle
+        && thread.turn.is_none()
+        && thread.turns > thread.compacted
+        && thread.context.is_some_and(|c| c.used >= threshold)
+        && matches!(thread.environment.state, EnvironmentState::Ready { .. })
 }
 
 /// What the agent needs for the turn that was begun, resolved now.
@@ -195,12 +292,20 @@ pub fn turn_job(world: &World, id: &ThreadId, turn: &TurnId) -> Option<TurnJob> 
         thread: id.clone(),
         turn: turn.clone(),
         session: thread.session.clone(),
-        provider: thread.model.provider.clone(),
+        model: thread.model.clone(),
+        permission: thread.permission,
         cwd: path.clone(),
         worktree: thread
             .branch()
             .and_then(|branch| Some((world.projects.get(&thread.project)?.spec(), branch.to_owned()))),
         context: stewards::brief(world, thread),
         prompt: prompt.join("\n\n"),
+        compacts: live.compacts,
     })
+}
+
+/// The words of messages that are steered in, in order.
+pub fn steer_text(thread: &Thread) -> String {
+    let words: Vec<&str> = thread.steering.iter().map(|m| m.text.as_str()).collect();
+    words.join("\n\n")
 }

@@ -9,6 +9,7 @@ use stewards_core::machine::{Answer, Effect, Write};
 use stewards_core::ports::*;
 use stewards_core::snapshot::*;
 use stewards_core::stewards::sign;
+use stewards_core::threads::AskReply;
 use stewards_core::trouble::Trouble;
 use stewards_engine::{Ports, Started, perform};
 
@@ -61,6 +62,18 @@ impl Agents for Outside {
     fn turn<'a>(&'a self, _: TurnJob, _: Arc<dyn TurnSink>) -> Soon<'a, TurnEnd> {
         Box::pin(async { TurnEnd::Finished })
     }
+    fn steer<'a>(&'a self, _: &'a ThreadId, _: &'a TurnId, _: String) -> Soon<'a, Steered> {
+        Box::pin(async { Steered::NotTaken })
+    }
+    fn answer<'a>(&'a self, _: &'a ThreadId, _: &'a str, _: &'a AskReply) -> Soon<'a, bool> {
+        Box::pin(async { false })
+    }
+    fn release<'a>(&'a self, _: &'a ThreadId) -> Soon<'a, ()> {
+        Box::pin(async {})
+    }
+    fn known(&self) -> Soon<'_, Vec<AgentInfo>> {
+        Box::pin(async { Vec::new() })
+    }
     fn stop<'a>(&'a self, _: &'a ThreadId) -> Soon<'a, ()> {
         Box::pin(async {})
     }
@@ -78,6 +91,9 @@ impl Repo for Outside {
     }
     fn add_worktree<'a>(&'a self, _: &'a RepoSpec, _: &'a ThreadId, _: &'a str) -> Try<'a, PathBuf> {
         Box::pin(async { gone("the repository") })
+    }
+    fn disk(&self, _: Vec<PathBuf>) -> Soon<'_, BTreeMap<PathBuf, u64>> {
+        Box::pin(async { BTreeMap::new() })
     }
     fn remove_worktree<'a>(&'a self, _: &'a RepoSpec, _: &'a ThreadId, _: &'a str) -> Try<'a, Removed> {
         Box::pin(async { Ok(Removed::Gone) })
@@ -146,7 +162,7 @@ async fn done(outside: Outside, effect: Effect, probe: bool) -> (Answer, u32) {
     let outside = Arc::new(outside);
     let ports =
         Ports { tickets: outside.clone(), pulls: outside.clone(), agents: outside.clone(), repo: outside.clone() };
-    let started = Started { id: EffectId("fx_1".into()), effect, attempts: 0, probe, job: None };
+    let started = Started { id: EffectId("fx_1".into()), effect, attempts: 0, probe, job: None, words: None };
     let answer = perform(&ports, &started, Arc::new(Silent)).await;
     let merges = *outside.merges.lock().unwrap();
     (answer, merges)

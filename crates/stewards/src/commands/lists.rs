@@ -7,6 +7,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use std::path::Path;
 use stewards_core::machine::World;
+use stewards_core::moment::Moment;
 use stewards_core::refusal::{Exit, Refusal};
 use stewards_core::stewards;
 use stewards_core::text::{cut, one_line, plain};
@@ -104,12 +105,85 @@ pub fn needs(dir: Option<&Path>, json: bool) -> Outcome {
     Ok(0)
 }
 
-pub fn threads(dir: Option<&Path>, json: bool) -> Outcome {
-    let all: Vec<Value> = view(dir, "/api/threads", |_, w| Ok(value(&stewards::thread_rows(w))))?;
+/// As a decision would see time, were there a daemon.
+fn offline(world: &World) -> Moment {
+    Moment { wall: jiff::Timestamp::now(), elapsed: 0, run: world.host.run + 1, no: 0 }
+}
+
+pub fn agents(dir: Option<&Path>, json: bool) -> Outcome {
+    let all: Vec<Value> = match Client::new(dir).and_then(|c| c.get("/api/agents")) {
+        Ok(found) => found,
+        Err(error) if error.downcast_ref::<Refusal>().is_some_and(|r| r.code == "no_daemon") => {
+            crate::agents::known_without_daemon(&settings::dir(dir)?)?
+        }
+        Err(error) => return Err(error),
+    };
+    if json {
+        return out::json(&all);
+    }
+    out::table(
+        &["agent", "protocol", "version", "command"],
+        &rows(&all, &["provider", "protocol", "version", "command"]),
+    );
+    for agent in &all {
+        if let Some(missing) = agent["missing"].as_str() {
+            out::line(&format!("{}: {missing}", text(&agent["provider"])));
+        }
+    }
+    Ok(0)
+}
+
+pub fn environments(dir: Option<&Path>, json: bool) -> Outcome {
+    let all: Vec<Value> =
+        view(dir, "/api/environments", |_, w| Ok(value(&stewards_core::threads::environment_rows(w))))?;
+    if json {
+        return out::json(&all);
+    }
+    let mut shown = all.clone();
+    for row in &mut shown {
+        if let Some(bytes) = row["bytes"].as_u64() {
+            row["bytes"] = size(bytes).into();
+        }
+    }
+    out::table(
+        &["thread", "kind", "state", "disk", "branch", "path"],
+        &rows(&shown, &["thread", "kind", "state", "bytes", "branch", "path"]),
+    );
+    for row in &all {
+        if let Some(says) = row["says"].as_str() {
+            out::line(&format!("{}: {says}", text(&row["thread"])));
+        }
+        if let Some(at) = row["removed_at"].as_str() {
+            out::line(&format!("{}: is removed at {at}", text(&row["thread"])));
+        }
+    }
+    let total: u64 = all.iter().filter_map(|r| r["bytes"].as_u64()).sum();
+    if total > 0 {
+        out::line(&format!("{} in all", size(total)));
+    }
+    Ok(0)
+}
+
+fn size(bytes: u64) -> String {
+    let mut n = bytes as f64;
+    for unit in ["B", "kB", "MB", "GB"] {
+        if n < 1_000.0 {
+            return format!("{n:.0} {unit}");
+        }
+        n /= 1_000.0;
+    }
+    format!("{n:.1} TB")
+}
+
+/// Archived threads only where they are asked for; JSON has them always.
+pub fn threads(dir: Option<&Path>, archived: bool, json: bool) -> Outcome {
+    let all: Vec<Value> =
+        view(dir, "/api/threads", |_, w| Ok(value(&stewards_core::threads::thread_rows(w, &offline(w)))))?;
     if json {
         return out::json(&all);
     }
     let mut all = all;
+    all.retain(|t| archived || t["archived"] != true);
     for thread in all.iter_mut().filter(|t| t["archived"] == true) {
         thread["status"] = "archived".into();
     }
@@ -121,7 +195,8 @@ pub fn threads(dir: Option<&Path>, json: bool) -> Outcome {
 }
 
 pub fn show(dir: Option<&Path>, key: &str, json: bool) -> Outcome {
-    let offline = |_: &Reader, w: &World| Ok(w.binding_by_key(key).and_then(|b| value(&stewards::detail(w, b))));
+    let offline =
+        |_: &Reader, w: &World| Ok(w.binding_by_key(key).and_then(|b| value(&stewards::detail(w, b, &offline(w)))));
     let effort: Value = view(dir, &format!("/api/show/{}", keyed(key)?), offline)?;
     if json {
         return out::json(&effort);
@@ -253,9 +328,26 @@ pub fn thread(dir: Option<&Path>, id: &str, json: bool) -> Outcome {
     if let Some(error) = thread["error"].as_str() {
         out::line(&format!("failed: {error}"));
     }
-    // Crumbs of text are joined; a call and its result have a line each.
+    if let Some(waits) = thread["waits"].as_str() {
+        out::line(&format!("what is sent to it waits: {waits}"));
+    }
+    let used = thread["context"]["used"].as_u64();
+    out::line(&match (used, thread["context"]["window"].as_u64()) {
+        (Some(used), Some(window)) => format!("context: {used} of {window} tokens"),
+        (Some(used), None) => format!("context: {used} tokens"),
+        (None, _) => "context: unknown".to_owned(),
+    });
+    for ask in found["interactions"].as_array().into_iter().flatten() {
+        out::line(&format!("{} {} ({})", text(&ask["id"]), text(&ask["text"]), text(&ask["command"])));
+    }
+    transcript(found["transcript"].as_array().map_or(&[], Vec::as_slice));
+    Ok(0)
+}
+
+/// Crumbs of text are joined; a call and its result have a line each.
+pub fn transcript(lines: &[Value]) {
     let mut words = String::new();
-    for line in found["transcript"].as_array().into_iter().flatten() {
+    for line in lines {
         let body = &line["body"];
         if let Some(more) = body["text"]["text"].as_str() {
             words.push_str(more);
@@ -271,7 +363,6 @@ pub fn thread(dir: Option<&Path>, id: &str, json: bool) -> Outcome {
         }
     }
     say(&mut words);
-    Ok(0)
 }
 
 /// Says what was gathered, if anything.

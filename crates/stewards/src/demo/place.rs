@@ -77,6 +77,8 @@ impl Place {
             github_api: format!("{}/github", self.twin()),
             debounce_ms: 2_000,
             sweep_ms: 10_000,
+            // The story ends with every worktree gone.
+            grace_s: 0,
             ..Settings::default()
         };
         settings::write_private(&home.join("settings.json"), &settings)?;

@@ -1,5 +1,7 @@
 //! Scenarios, kills and storms over the real heart and store.
 
+mod host_storms;
+mod hosts;
 mod kills;
 mod rules;
 mod scenarios;

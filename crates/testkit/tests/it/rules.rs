@@ -4,7 +4,7 @@ use stewards_core::ids::ThreadId;
 use stewards_core::machine::{Caller, Event, Fact};
 use stewards_core::snapshot::{Author, Mergeable, PullState, Review, Rollup, Snapshot};
 use stewards_core::stewards::{Binding, LinkedPull, News, Standing, WAKE_CAP, compose, gate};
-use stewards_core::threads::{EnvironmentState, Role, SendMode, Status};
+use stewards_core::threads::{EnvironmentState, Role, SendMode, SpawnAsk, Status};
 use stewards_testkit::{MINUTE, SECOND, Sim, Weather};
 
 /// Until the Merge item waits; nobody presses it.
@@ -152,10 +152,9 @@ fn a_turn_without_a_report_is_asked_for_it_once() {
 fn a_worker_of_another_model_is_refused_with_the_right_command() {
     let mut sim = waiting();
     let caller = Caller::Thread(of(&sim, Role::Steward));
-    let model = Some("claude/opus".to_owned());
-    let (title, prompt) = ("t".to_owned(), "p".to_owned());
-    let refusal =
-        sim.tell(Event::Spawned { caller, parent: None, role: Role::Worker, title, prompt, model }).unwrap_err();
+    let mut ask = SpawnAsk::of(Role::Worker, "t", "p");
+    ask.model = Some("claude/opus".to_owned());
+    let refusal = sim.tell(Event::Spawned { caller, ask: Box::new(ask) }).unwrap_err();
     assert_eq!(refusal.code, "misfit");
     assert!(refusal.hint.starts_with("stewards thread spawn --role worker --model scripted"), "{}", refusal.hint);
 }
@@ -188,37 +187,6 @@ fn the_first_holder_wins_and_an_expired_claim_is_taken_over_and_told() {
     sim.tell(release(&steward, Some("it is urgent"))).unwrap();
     assert!(told(&sim, "was taken from you: it is urgent"));
     assert_eq!(sim.tell(release(&steward, None)).unwrap_err().code, "not_held");
-}
-
-#[test]
-fn what_is_not_writable_is_refused_by_its_own_reason() {
-    let mut sim = waiting();
-    let steward = of(&sim, Role::Steward);
-    let tell = |to: &ThreadId, mode| Event::Told { caller: Caller::Person, to: to.clone(), text: "hello".into(), mode };
-    let all = [SendMode::Start, SendMode::Auto, SendMode::Steer, SendMode::SteerIfActive, SendMode::QueueIfActive];
-    let code = |sim: &mut Sim, to: &ThreadId, mode| sim.tell(tell(to, mode)).err().map(|r| r.code);
-    for mode in all {
-        assert_eq!(code(&mut sim, &ThreadId("thr_0".into()), mode).as_deref(), Some("unknown_thread"));
-        // Idle: every mode but a steer begins a turn.
-        let expected = (mode == SendMode::Steer).then_some("no_live_turn");
-        assert_eq!(code(&mut sim, &steward, mode).as_deref(), expected, "{mode:?} on an idle thread");
-        if expected.is_none() {
-            assert_eq!(sim.world().threads.get(&steward).unwrap().status, Status::Starting);
-            // At work: only a start is refused, all else waits for the turn's end.
-            for busy in all {
-                let expected = (busy == SendMode::Start).then_some("thread_busy");
-                assert_eq!(code(&mut sim, &steward, busy).as_deref(), expected, "{busy:?} on a busy thread");
-            }
-        }
-        sim.run(sim.now + 2 * MINUTE, |_| false);
-        assert_eq!(sim.world().threads.get(&steward).unwrap().status, Status::Idle);
-        assert!(sim.world().threads.get(&steward).unwrap().queue.is_empty());
-    }
-    sim.outside(|o| o.tickets.values_mut().for_each(|t| t.labels.clear()));
-    sim.run(sim.now + 3 * MINUTE, Sim::all_done);
-    for mode in all {
-        assert_eq!(code(&mut sim, &steward, mode).as_deref(), Some("thread_archived"));
-    }
 }
 
 #[test]
@@ -339,7 +307,7 @@ fn a_message_whose_turn_failed_is_told_in_the_next_wake() {
     sim.weather.turns_fail = 1_000;
     let (steward, before) = (of(&sim, Role::Steward), sim.turns());
     let text = "Please mind the footer.".to_owned();
-    let told = Event::Told { caller: Caller::Person, to: steward.clone(), text, mode: SendMode::Auto };
+    let told = Event::Told { caller: Caller::Person, to: steward.clone(), text, mode: SendMode::Auto, revive: false };
     sim.tell(told).unwrap();
     sim.run(sim.now + 5 * SECOND, |s| s.turns() > before && s.world().threads.get(&steward).unwrap().turn.is_none());
     sim.weather.turns_fail = 0;

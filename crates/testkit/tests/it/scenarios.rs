@@ -1,7 +1,7 @@
 //! One story each, in calm weather.
 
 use stewards_core::machine::{Caller, Event, Fact};
-use stewards_core::threads::Role;
+use stewards_core::threads::{Role, SpawnAsk};
 use stewards_testkit::{MINUTE, Sim, Weather};
 
 /// A server in calm weather with one ticket.
@@ -114,15 +114,9 @@ fn a_reviewer_starts_no_thread_and_a_worker_needs_leave() {
     sim.person_acts = false;
     sim.run(5 * MINUTE, |_| false);
     let of = |sim: &Sim, role| sim.world().threads.values().find(|t| t.role == role).unwrap().id.clone();
-    let spawn = |caller, role| Event::Spawned {
-        caller: Caller::Thread(caller),
-        parent: None,
-        role,
-        title: "t".into(),
-        prompt: "p".into(),
-        model: None,
-    };
+    let spawn =
+        |caller, role| Event::Spawned { caller: Caller::Thread(caller), ask: Box::new(SpawnAsk::of(role, "t", "p")) };
     let (reviewer, steward) = (of(&sim, Role::Reviewer), of(&sim, Role::Steward));
-    assert_eq!(sim.tell(spawn(reviewer, Role::Reviewer)).unwrap_err().code, "too_deep");
+    assert_eq!(sim.tell(spawn(reviewer, Role::Reviewer)).unwrap_err().reason.as_deref(), Some("too_deep"));
     assert_eq!(sim.tell(spawn(steward, Role::Reviewer)).unwrap_err().code, "wrong_parent");
 }

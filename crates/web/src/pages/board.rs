@@ -4,7 +4,9 @@ use super::draw::{Page, Region};
 use super::parts::{self, Form, heading};
 use maud::{Markup, html};
 use stewards_core::machine::World;
-use stewards_core::stewards::{self, Binding, NeedRow, ProjectRow, Row, ThreadRow};
+use stewards_core::moment::Moment;
+use stewards_core::stewards::{self, Binding, NeedRow, ProjectRow, Row};
+use stewards_core::threads::{Role, ThreadRow, thread_row};
 
 /// Ended efforts that are still listed.
 const RECENT: usize = 20;
@@ -22,13 +24,13 @@ pub(super) fn path_of(world: &World, binding: &Binding) -> String {
     parts::effort_path(if plain { &binding.key } else { binding.id.as_str() })
 }
 
-pub(super) fn draw(world: &World, form: &Form) -> Page {
+pub(super) fn draw(world: &World, now: &Moment, form: &Form) -> Page {
     let mut open: Vec<Listed> = Vec::new();
     let mut ended: Vec<_> = Vec::new();
     for binding in world.bindings.values() {
         match &binding.ended {
             None => {
-                let detail = stewards::detail(world, binding);
+                let detail = stewards::detail(world, binding, now);
                 let threads = detail.threads.into_iter().filter(|t| !t.archived).collect();
                 open.push(Listed { row: detail.row, path: path_of(world, binding), threads });
             }
@@ -42,15 +44,32 @@ pub(super) fn draw(world: &World, form: &Form) -> Page {
         .take(RECENT)
         .map(|(_, b)| Listed { row: stewards::row(world, b), path: path_of(world, b), threads: Vec::new() })
         .collect();
+    let loose: Vec<ThreadRow> = world
+        .threads
+        .values()
+        .filter(|t| t.role == Role::Plain && t.live() && !t.hidden)
+        .map(|t| thread_row(world, t, now))
+        .collect();
     let needs = stewards::needs(world);
     let title = if needs.is_empty() { "Stewards".to_owned() } else { format!("({}) Stewards", needs.len()) };
     let regions = vec![
         Region::new("needs", "attention", attention(&needs, form, &title)),
         Region::new("flight", "", flight(&open)),
+        Region::new("threads", "", alone(&loose)),
         Region::new("ended", "", recently(&ended)),
         Region::new("projects", "", projects(&stewards::project_rows(world))),
     ];
     Page { title, regions }
+}
+
+/// Threads that belong to no effort.
+pub(super) fn alone(threads: &[ThreadRow]) -> Markup {
+    html! {
+        @if !threads.is_empty() {
+            (heading("Threads", threads.len()))
+            (parts::tree(threads))
+        }
+    }
 }
 
 pub(super) fn attention(needs: &[NeedRow], form: &Form, title: &str) -> Markup {

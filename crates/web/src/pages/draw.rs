@@ -51,14 +51,14 @@ impl From<StoreError> for Missing {
 pub(super) fn draw(web: &Web, place: &Place, form: &Form, lines: &mut Lines) -> Result<Page, Missing> {
     let now = web.engine.now();
     match place {
-        Place::Board => Ok(board::draw(&now.world, form)),
+        Place::Board => Ok(board::draw(&now.world, &now.now, form)),
         Place::Parts => Ok(samples::draw(form)),
         Place::Effort(key) => {
             let Some(binding) = now.world.binding_by_key(key) else {
                 return Err(Missing::Unknown(format!("no effort is called {key}")));
             };
             let story = effort::story(&web.reader()?, &now.world, binding)?;
-            Ok(effort::draw(&now.world, binding, &story, form))
+            Ok(effort::draw(&now.world, &now.now, binding, &story, form))
         }
         Place::Thread(id) => {
             let id = ThreadId(id.clone());
@@ -68,7 +68,7 @@ pub(super) fn draw(web: &Web, place: &Place, form: &Form, lines: &mut Lines) -> 
             let reader = web.reader()?;
             lines.read(&reader, &id)?;
             let messages = reader.messages_of(&id)?;
-            Ok(thread::draw(&now.world, found, &messages, lines))
+            Ok(thread::draw(&now.world, &now.now, found, &messages, lines, form))
         }
     }
 }

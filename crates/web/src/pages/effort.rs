@@ -6,6 +6,7 @@ use super::parts::{self, Form, glyph, heading, outward, when};
 use jiff::Timestamp;
 use maud::{Markup, html};
 use stewards_core::machine::World;
+use stewards_core::moment::Moment;
 use stewards_core::stewards::{self, Binding, Detail, PullRow, ReadyItem};
 use stewards_core::threads::Role;
 use stewards_store::{Reader, StoreError};
@@ -20,8 +21,8 @@ pub(super) fn story(reader: &Reader, world: &World, binding: &Binding) -> Result
     Ok(told.map(|t| (t.at, if own(&t.about) { t.line } else { format!("{}: {}", t.about, t.line) })).collect())
 }
 
-pub(super) fn draw(world: &World, binding: &Binding, story: &[(Timestamp, String)], form: &Form) -> Page {
-    let detail = stewards::detail(world, binding);
+pub(super) fn draw(world: &World, now: &Moment, binding: &Binding, story: &[(Timestamp, String)], form: &Form) -> Page {
+    let detail = stewards::detail(world, binding, now);
     let title = format!("{} {}", detail.row.key, detail.row.title);
     let form = Form { page: path_of(world, binding), ..form.clone() };
     Page { regions: regions(&detail, story, &form), title: format!("{title} · Stewards") }

@@ -33,6 +33,7 @@ pub(crate) fn router(_web: &Web) -> Router<Web> {
         .route("/parts", get(page))
         .route("/events", get(live::events))
         .route("/press", post(press::press))
+        .route("/write", post(press::write))
         .route("/enter", get(session::enter))
         .route("/style.css", get(|| asset("text/css; charset=utf-8", include_str!("../../assets/style.css"))))
         .route("/page.js", get(|| asset("text/javascript; charset=utf-8", include_str!("../../assets/page.js"))))

@@ -5,7 +5,8 @@ use super::place::Place;
 use jiff::Timestamp;
 use maud::{Markup, html};
 use stewards_core::refusal::Refusal;
-use stewards_core::stewards::{Glyph, NeedRow, ProjectRow, Row, ThreadRow};
+use stewards_core::stewards::{Glyph, NeedRow, ProjectRow, Row};
+use stewards_core::threads::ThreadRow;
 
 /// What the forms of a page carry, and what was just refused.
 #[derive(Clone, Debug, Default)]
@@ -75,6 +76,7 @@ pub(super) fn need(need: &NeedRow, form: &Form) -> Markup {
             p.says { (glyph(Glyph::You)) span { (need.text) } }
             p.where {
                 @if let Some(key) = &need.effort { a href=(effort_path(key)) { (key) } }
+                @if let Some(thread) = &need.thread { a href=(thread_path(thread)) { (thread) } }
                 @if let (Some(link), Some(pull)) = (&need.link, &need.pull) { (outward(link, pull)) }
             }
             @if let Some(word) = need.button {
@@ -83,6 +85,16 @@ pub(super) fn need(need: &NeedRow, form: &Form) -> Markup {
                     input type="hidden" name="csrf" value=(form.csrf);
                     input type="hidden" name="page" value=(form.page);
                     button type="submit" aria-label={ (word) ": " (need.pull.as_deref().unwrap_or(&need.text)) } { (word) }
+                }
+            }
+            @if !need.choices.is_empty() {
+                form.press method="post" action="/press" {
+                    input type="hidden" name="need" value=(need.id);
+                    input type="hidden" name="csrf" value=(form.csrf);
+                    input type="hidden" name="page" value=(form.page);
+                    @for choice in &need.choices {
+                        button type="submit" name="choice" value=(choice) { (choice) }
+                    }
                 }
             }
             @if let Some(why) = &need.why_not { p.why { "Not yet: " (why) "." } }
@@ -148,6 +160,7 @@ pub(super) fn thread(t: &ThreadRow) -> Markup {
             span { (t.status) }
             span { (t.title) }
             @if t.queued > 0 { span { (t.queued) " waiting" } }
+            @if t.asks > 0 { span.bad { "asks you" } }
             @if t.archived { span { "archived" } }
             @if let Some(error) = &t.error { span.bad { (error) } }
         }

@@ -1,4 +1,4 @@
-//! A button of an item, pressed: by a form, or by the page's script.
+//! A button pressed, a message written: by a form, or by the page's script.
 
 use super::parts::Form as FormOf;
 use super::place::Place;
@@ -10,14 +10,17 @@ use axum::response::{IntoResponse, Redirect, Response};
 use axum::{Form, Json};
 use http::{HeaderMap, StatusCode, header};
 use serde::Deserialize;
-use stewards_core::ids::NeedId;
-use stewards_core::machine::{Caller, Reply};
+use stewards_core::ids::{AskId, NeedId, ThreadId};
+use stewards_core::machine::{Caller, Event, Reply};
 use stewards_core::refusal::Refusal;
 use stewards_core::stewards::NeedKind;
+use stewards_core::threads::SendMode;
 
 #[derive(Deserialize)]
 pub(super) struct Press {
     need: String,
+    /// Of several buttons the one that was pressed.
+    choice: Option<String>,
     #[serde(default)]
     csrf: String,
     /// Where it was pressed, to go back there.
@@ -25,37 +28,100 @@ pub(super) struct Press {
     page: String,
 }
 
-/// Only from a page of ours, in the session that the page was drawn for.
-pub(super) async fn press(State(web): State<Web>, headers: HeaderMap, Form(press): Form<Press>) -> Response {
-    let json = wants_json(&headers);
-    let Some(session) = web.sessions.of(&headers) else {
+/// What the page's composer sends.
+#[derive(Deserialize)]
+pub(super) struct Written {
+    thread: String,
+    #[serde(default)]
+    text: String,
+    /// send, steer, queue, stop, retry or compact.
+    how: String,
+    #[serde(default)]
+    csrf: String,
+    #[serde(default)]
+    page: String,
+}
+
+/// The session that a form was drawn for; only a page of ours sends it.
+fn session_of(web: &Web, headers: &HeaderMap, csrf: &str) -> Result<String, Box<Response>> {
+    let Some(session) = web.sessions.of(headers) else {
         let says = Refusal::not_met("no_session", "this browser has no session here", "run: stewards link");
-        return if json { with(StatusCode::UNAUTHORIZED, &says) } else { no_session() };
+        let response = if wants_json(headers) { with(StatusCode::UNAUTHORIZED, &says) } else { no_session() };
+        return Err(Box::new(response));
     };
-    if !session::same_origin(&headers) || !web.sessions.csrf_holds(&session, &press.csrf) {
+    if !session::same_origin(headers) || !web.sessions.csrf_holds(&session, csrf) {
         let says =
             Refusal::usage("cross_site", "this press does not come from a page of this session", "load it again");
-        return with(StatusCode::FORBIDDEN, &says);
+        return Err(Box::new(with(StatusCode::FORBIDDEN, &says)));
     }
-    let place = Place::parse(&press.page).unwrap_or(Place::Board);
-    let outcome = carry_out(&web, &press.need).await;
+    Ok(web.sessions.csrf(&session))
+}
+
+pub(super) async fn press(State(web): State<Web>, headers: HeaderMap, Form(press): Form<Press>) -> Response {
+    let csrf = match session_of(&web, &headers, &press.csrf) {
+        Ok(csrf) => csrf,
+        Err(response) => return *response,
+    };
+    let outcome = carry_out(&web, &press).await;
+    answer(&web, wants_json(&headers), outcome, csrf, &press.page, Some(&press.need)).await
+}
+
+/// Writes to a thread, or stops it: what the command line does with `thread tell`
+/// and `thread stop`, but that an archived thread is brought back.
+pub(super) async fn write(State(web): State<Web>, headers: HeaderMap, Form(sent): Form<Written>) -> Response {
+    let csrf = match session_of(&web, &headers, &sent.csrf) {
+        Ok(csrf) => csrf,
+        Err(response) => return *response,
+    };
+    let (caller, thread) = (Caller::Person, ThreadId(sent.thread));
+    let told = |mode| Event::Told { caller: Caller::Person, to: thread.clone(), text: sent.text, mode, revive: true };
+    let event = match sent.how.as_str() {
+        "send" => told(SendMode::Auto),
+        "steer" => told(SendMode::SteerIfActive),
+        "queue" => told(SendMode::QueueIfActive),
+        "stop" => Event::Stopped { caller, thread },
+        "retry" => Event::Retried { caller, thread },
+        "compact" => Event::Compacted { caller, thread },
+        other => {
+            let says = Refusal::usage("bad_button", format!("there is no button `{other}`"), "load the page again");
+            return with(StatusCode::BAD_REQUEST, &says);
+        }
+    };
+    let outcome = web.engine.tell(event).await;
+    answer(&web, wants_json(&headers), outcome, csrf, &sent.page, None).await
+}
+
+/// A program gets JSON; a browser without a script goes back to where it was.
+async fn answer(
+    web: &Web,
+    json: bool,
+    outcome: Result<Reply, Refusal>,
+    csrf: String,
+    page: &str,
+    need: Option<&str>,
+) -> Response {
+    let place = Place::parse(page).unwrap_or(Place::Board);
     match (outcome, json) {
         (Ok(reply), true) => Json(reply).into_response(),
         (Err(refusal), true) => refused(&refusal),
-        (Ok(_), false) => Redirect::to(&format!("{}?did={}", place.path(), safe(&press.need))).into_response(),
+        (Ok(_), false) => {
+            let did = need.map(|n| format!("?did={}", safe(n))).unwrap_or_default();
+            Redirect::to(&format!("{}{did}", place.path())).into_response()
+        }
         (Err(refusal), false) => {
             let said = format!("Refused: {}. {}", refusal.says, refusal.hint);
-            let form = FormOf {
-                csrf: web.sessions.csrf(&session),
-                page: place.path(),
-                refused: Some((press.need.clone(), refusal)),
-            };
-            drawn(&web, place, form, Some(said), StatusCode::CONFLICT).await
+            let form = FormOf { csrf, page: place.path(), refused: need.map(|n| (n.to_owned(), refusal)) };
+            drawn(web, place, form, Some(said), StatusCode::CONFLICT).await
         }
     }
 }
 
-async fn carry_out(web: &Web, need: &str) -> Result<Reply, Refusal> {
+async fn carry_out(web: &Web, press: &Press) -> Result<Reply, Refusal> {
+    let need = press.need.as_str();
+    if need.starts_with(AskId::PREFIX) {
+        let choice = press.choice.clone().unwrap_or_default();
+        return act::act(web, Caller::Person, Ask::Answer { ask: AskId(need.to_owned()), choice }).await;
+    }
     let id = NeedId(need.to_owned());
     let found = web.engine.now().world.needs.get(&id).cloned();
     let Some(found) = found else {
@@ -66,7 +132,7 @@ async fn carry_out(web: &Web, need: &str) -> Result<Reply, Refusal> {
     }
     let ask = match found.kind {
         NeedKind::Merge { pull } => Ask::Merge { pull: pull.to_string() },
-        NeedKind::Failed { .. } => Ask::Done { need: need.to_owned() },
+        NeedKind::Failed { .. } | NeedKind::Capped { .. } => Ask::Done { need: need.to_owned() },
     };
     act::act(web, Caller::Person, ask).await
 }

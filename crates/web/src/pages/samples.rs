@@ -13,9 +13,9 @@ use stewards_core::entity::{PullKey, RepoName};
 use stewards_core::refusal::Refusal;
 use stewards_core::snapshot::{Mergeable, PullState, Rollup};
 use stewards_core::stewards::{
-    Actor, Detail, Glyph, LinkedPull, NeedRow, ProjectRow, PullRow, ReadyItem, Report, Row, ThreadRow, Verdict,
+    Actor, Detail, Glyph, LinkedPull, NeedRow, ProjectRow, PullRow, ReadyItem, Report, Row, Verdict,
 };
-use stewards_core::threads::{Role, Tokens};
+use stewards_core::threads::{Can, ContextUse, Permission, Role, Steering, ThreadRow, Tokens};
 use stewards_store::{MessageRow, TranscriptLine};
 
 /// A title as a stranger might write it.
@@ -24,7 +24,7 @@ const LONG: &str = "An_unbroken_word_that_goes_on_and_on_and_on_until_it_has_to_
 
 pub(super) fn draw(form: &Form) -> Page {
     let mut form = form.clone();
-    let needs = [merge_need(true), merge_need(false), failed_need(), refused_need()];
+    let needs = [merge_need(true), merge_need(false), failed_need(), asked_need(), refused_need()];
     let hint = "wait for the checks and press again";
     form.refused.get_or_insert(("need_4".into(), Refusal::not_met("not_met", "checks are still running", hint)));
     let detail = detail();
@@ -49,9 +49,12 @@ pub(super) fn draw(form: &Form) -> Page {
         parent: Some(row_of("thr_3", Role::Steward, "idle", None)),
         children: vec![row_of("thr_5", Role::Reviewer, "pending", Some("thr_4"))],
         place: Some("/home/me/.stewards/worktrees/thr_4".into()),
+        asks: vec![asked_need()],
+        can: Can { steer: Steering::Inject, compact: true },
+        failed: true,
     };
     // Two pages' regions on one page: their names must stay apart.
-    regions.extend(thread::regions(&around, &messages(), &lines(), Some("turn_12")).regions.into_iter().map(
+    regions.extend(thread::regions(&around, &messages(), &lines(), Some("turn_12"), &form).regions.into_iter().map(
         |mut r| {
             if r.within.is_none() {
                 r.id = format!("thread-{}", r.id);
@@ -77,6 +80,8 @@ fn merge_need(ready: bool) -> NeedRow {
         link: Some(format!("https://github.com/acme/demo/pull/{n}")),
         button: ready.then_some("Merge"),
         why_not: (!ready).then(|| "checks are still running; it conflicts with its base".into()),
+        choices: Vec::new(),
+        thread: None,
         command: format!("stewards merge acme/demo#{n}"),
     }
 }
@@ -90,8 +95,22 @@ fn failed_need() -> NeedRow {
         pull: None,
         link: None,
         button: Some("Try again"),
+        choices: Vec::new(),
+        thread: Some("thr_9".into()),
         why_not: None,
         command: "stewards done need_3".into(),
+    }
+}
+
+fn asked_need() -> NeedRow {
+    NeedRow {
+        id: "ask_5".into(),
+        kind: "permission",
+        text: format!("worker thr_9 asks for leave: Bash: rm -rf target # {HOSTILE}"),
+        button: None,
+        choices: ["Allow once", "Allow for this session", "Deny"].map(str::to_owned).to_vec(),
+        command: "stewards thread interactions answer ask_5 <choice>".into(),
+        ..failed_need()
     }
 }
 
@@ -183,9 +202,16 @@ fn row_of(id: &str, role: Role, status: &'static str, parent: Option<&str>) -> T
         model: "claude-code/opus/high".into(),
         turns: 3,
         tokens: Tokens { input: 48_210, output: 3_977, estimated: true },
+        context: Some(ContextUse { used: 61_000, window: Some(200_000) }),
+        owner: parent.map(str::to_owned),
+        permission: Permission::Full,
         queued: 0,
+        waits: None,
+        asks: 0,
         archived: false,
         unread: false,
+        hidden: false,
+        notify_parent: false,
         branch: (role == Role::Worker).then(|| "stewards/demo-1-greet".into()),
         error: (status == "error").then(|| "the agent ended with status 1".into()),
         last_words: String::new(),

@@ -32,6 +32,14 @@ impl Lines {
     /// Reads on from where it was; says whether there was anything new.
     pub(super) fn read(&mut self, reader: &Reader, thread: &ThreadId) -> Result<bool, StoreError> {
         let before = self.last;
+        if before == 0 {
+            // The end first: of a long thread nobody reads the beginning here.
+            self.all = reader.transcript_end(thread, SHOWN as u32 + 1)?;
+            self.shortened = self.all.len() > SHOWN;
+            self.all.drain(..self.all.len().saturating_sub(SHOWN));
+            self.last = self.all.last().map_or(0, |l| l.id);
+            return Ok(self.last != before);
+        }
         loop {
             let more = reader.transcript(thread, self.last, BATCH)?;
             let whole = more.len() == BATCH as usize;
@@ -55,6 +63,7 @@ enum Piece {
     Said(String),
     Tool { id: String, title: String, result: Option<(bool, String)> },
     Used(Tokens),
+    Compacted { before: Option<u64>, after: Option<u64> },
 }
 
 struct Turn<'a> {
@@ -79,7 +88,8 @@ fn turns(lines: &[TranscriptLine]) -> Vec<Turn<'_>> {
 
 fn add(pieces: &mut Vec<Piece>, event: TurnEvent) {
     match event {
-        TurnEvent::Confirmed { .. } => {}
+        TurnEvent::Confirmed { .. } | TurnEvent::Context(_) | TurnEvent::Asks(_) | TurnEvent::Unasks { .. } => {}
+        TurnEvent::Compacted { before, after } => pieces.push(Piece::Compacted { before, after }),
         // Text comes in crumbs; a paragraph is read whole.
         TurnEvent::Text { text } => match pieces.last_mut() {
             Some(Piece::Said(said)) => said.push_str(&text),
@@ -164,6 +174,12 @@ fn piece(piece: &Piece, live: bool) -> Markup {
                 }
             },
             Piece::Used(tokens) => p.used { (self::tokens(*tokens)) },
+            Piece::Compacted { before, after } => p.used {
+                "Its context was compacted"
+                @if let Some(before) = before { " from " (grouped(*before)) }
+                @if let Some(after) = after { " to " (grouped(*after)) }
+                "."
+            },
         }
     }
 }
@@ -176,7 +192,7 @@ pub(super) fn tokens(t: Tokens) -> Markup {
     }
 }
 
-fn grouped(n: u64) -> String {
+pub(super) fn grouped(n: u64) -> String {
     let digits = n.to_string();
     let mut out = String::new();
     for (place, digit) in digits.chars().enumerate() {

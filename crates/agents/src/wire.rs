@@ -1,20 +1,17 @@
-//! The wire to one agent: lines in and out, and how it ends.
+//! The streams of one agent's process: lines in, and how it ends.
 
 use crate::child::{Child, Tail};
 use crate::live::Live;
 use crate::processes::{self, Proc};
-use agent_client_protocol::v1::{ConnectionTo, schema};
-use agent_client_protocol::{Agent, Client, Lines, UntypedMessage};
-use futures::{Sink, Stream};
-use schema::{PermissionOptionKind, RequestPermissionOutcome, RequestPermissionRequest, RequestPermissionResponse};
+use futures::Stream;
 use std::io;
 use std::process::ExitStatus;
 use std::sync::Arc;
 use std::time::Duration;
 use stewards_core::ids::ThreadId;
-use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
 use tokio::process::{ChildStdin, ChildStdout};
-use tokio::sync::{oneshot, watch};
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 /// The longest line that is read as one message, in bytes.
@@ -22,96 +19,44 @@ const LINE_BYTES: u64 = 64 * 1024 * 1024;
 /// What was written before a process ended is still read for so long.
 const REST: Duration = Duration::from_millis(500);
 
-/// The handle of a connection that runs in a task of its own.
-pub(crate) struct Connection {
-    /// Holds why the connection ended, once it has.
+/// The handle of a conversation that runs in a task of its own.
+pub(crate) struct Wire {
+    /// Holds why the conversation ended, once it has.
     pub dead: watch::Receiver<Option<String>>,
     /// Ends it, which also closes the agent's input.
     pub close: CancellationToken,
+    pub tail: Arc<Tail>,
 }
 
-/// Starts to speak with a process. The link comes once the connection is up;
-/// it may be used from any task.
-pub(crate) fn open(
-    child: Child,
-    live: Arc<Live>,
-    mark: String,
-    thread: ThreadId,
-) -> (Connection, oneshot::Receiver<ConnectionTo<Agent>>) {
-    let (up, link) = oneshot::channel();
+/// Starts to speak with a process. `converse` runs until the agent closes its
+/// output, and answers what was wrong, if anything.
+pub(crate) fn open<C, F>(child: Child, mark: String, thread: ThreadId, converse: C) -> Wire
+where
+    C: FnOnce(ChildStdin, ChildStdout) -> F + Send + 'static,
+    F: Future<Output = Option<String>> + Send,
+{
     let (told, dead) = watch::channel(None);
     let close = CancellationToken::new();
-    let closed = close.clone();
+    let (closed, tail) = (close.clone(), Arc::clone(&child.tail));
     tokio::spawn(async move {
         let Child { stdin, stdout, leader, tail, exit, .. } = child;
         let why = tokio::select! {
             biased;
             () = closed.cancelled() => Some("it was ended".to_owned()),
-            end = converse(stdin, stdout, live, up) => end.err().map(|e| e.to_string()),
+            end = converse(stdin, stdout) => end,
             () = abandoned(exit.clone(), mark, thread, leader) => None,
         };
         told.send_replace(Some(epitaph(exit, &tail, why).await));
     });
-    (Connection { dead, close }, link)
-}
-
-/// Runs until the agent closes its output, or the wire breaks.
-async fn converse(
-    stdin: ChildStdin,
-    stdout: ChildStdout,
-    live: Arc<Live>,
-    up: oneshot::Sender<ConnectionTo<Agent>>,
-) -> Result<(), agent_client_protocol::Error> {
-    let heard = Arc::clone(&live);
-    Client
-        .v1()
-        .name("stewards")
-        .on_receive_request(
-            async move |ask: RequestPermissionRequest, responder, _link| responder.respond(allowed(&ask)),
-            agent_client_protocol::on_receive_request!(),
-        )
-        .on_receive_notification(
-            async move |note: UntypedMessage, _link| {
-                if note.method() == "session/update" {
-                    heard.update(note.params());
-                }
-                Ok(())
-            },
-            agent_client_protocol::on_receive_notification!(),
-        )
-        .connect_with(Lines::new(outgoing(stdin), incoming(stdout, live)), async move |link: ConnectionTo<Agent>| {
-            let _ = up.send(link.clone());
-            link.incoming_closed().await;
-            Ok(())
-        })
-        .await
-}
-
-/// Tools run without asking: whoever asks is allowed, once, so that nothing
-/// outlives the ask.
-fn allowed(ask: &RequestPermissionRequest) -> RequestPermissionResponse {
-    let of = |kind| ask.options.iter().find(|o| o.kind == kind);
-    let option = of(PermissionOptionKind::AllowOnce).or_else(|| of(PermissionOptionKind::AllowAlways));
-    RequestPermissionResponse::new(match option {
-        Some(option) => {
-            RequestPermissionOutcome::Selected(schema::SelectedPermissionOutcome::new(option.option_id.clone()))
-        }
-        None => RequestPermissionOutcome::Cancelled,
-    })
-}
-
-fn outgoing(stdin: ChildStdin) -> impl Sink<String, Error = io::Error> + Send + 'static {
-    futures::sink::unfold(stdin, |mut stdin, line: String| async move {
-        stdin.write_all(line.as_bytes()).await?;
-        stdin.write_all(b"\n").await?;
-        stdin.flush().await?;
-        Ok(stdin)
-    })
+    Wire { dead, close, tail }
 }
 
 /// The lines that are messages. Agents, and what they start, also print other
-/// things: those lines are left out here, since the protocol has no answer to them.
-fn incoming(stdout: ChildStdout, live: Arc<Live>) -> impl Stream<Item = io::Result<String>> + Send + 'static {
+/// things: those lines are left out here, since no protocol has an answer to them.
+pub(crate) fn messages(
+    stdout: ChildStdout,
+    live: Arc<Live>,
+) -> impl Stream<Item = io::Result<String>> + Send + 'static {
     futures::stream::unfold((BufReader::new(stdout), live), |(mut from, live)| async move {
         loop {
             let mut line = Vec::new();

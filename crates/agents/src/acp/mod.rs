@@ -1,0 +1,344 @@
+//! Turns over the Agent Client Protocol.
+
+mod connection;
+mod updates;
+
+pub(crate) use connection::detail;
+
+use crate::child::Child;
+use crate::live::{Live, clip, locked};
+use crate::setup::McpEndpoint;
+use crate::wire::{self, Wire};
+use agent_client_protocol::v1::{ConnectionTo, schema};
+use agent_client_protocol::{Agent, UntypedMessage};
+use schema::CancelNotification;
+use serde_json::{Value, json};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use stewards_core::ids::ThreadId;
+use stewards_core::ports::{Steered, TurnEnd, TurnJob, TurnSink};
+use stewards_core::threads::{ModelName, Permission};
+use tokio::sync::{OnceCell, oneshot, watch};
+use updates::Updates;
+
+/// A turn that a late message began is over when the agent says so, or says
+/// nothing for so long.
+const QUIET: Duration = Duration::from_secs(5);
+
+/// The process is of no more use.
+pub(crate) struct Broken(pub(crate) String);
+
+/// What an agent said of itself.
+#[derive(Clone, Copy, Debug)]
+struct Able {
+    load: bool,
+    resume: bool,
+    /// Takes the system context apart from the prompt.
+    system_context: bool,
+}
+
+/// The session that is open in the process, as it was set.
+#[derive(Clone, Debug, Default)]
+struct Session {
+    id: String,
+    /// Modes that the agent offers.
+    modes: Vec<String>,
+    mode: Option<String>,
+    /// Its options of the categories `model` and `thought_level`, by their ids.
+    model_option: Option<String>,
+    level_option: Option<String>,
+    set: Option<(ModelName, Permission)>,
+}
+
+/// An agent that speaks the protocol, at the other end of a process.
+pub(crate) struct Acp {
+    live: Arc<Live>,
+    updates: Arc<Updates>,
+    link: OnceCell<ConnectionTo<Agent>>,
+    coming: Mutex<Option<oneshot::Receiver<ConnectionTo<Agent>>>>,
+    able: OnceCell<Able>,
+    session: Mutex<Option<Session>>,
+    /// Messages that are being handed over, and whether one of them began a turn of its own.
+    steering: watch::Sender<(usize, bool)>,
+}
+
+impl Acp {
+    pub(crate) fn open(child: Child, live: &Arc<Live>, mark: String, thread: ThreadId) -> (Acp, Wire) {
+        let (up, coming) = oneshot::channel();
+        let updates = Arc::new(Updates::default());
+        let (heard, told) = (Arc::clone(live), Arc::clone(&updates));
+        let wire =
+            wire::open(child, mark, thread, move |stdin, stdout| connection::converse(stdin, stdout, heard, told, up));
+        let acp = Acp {
+            live: Arc::clone(live),
+            updates,
+            link: OnceCell::new(),
+            coming: Mutex::new(Some(coming)),
+            able: OnceCell::new(),
+            session: Mutex::new(None),
+            steering: watch::Sender::default(),
+        };
+        (acp, wire)
+    }
+
+    /// The link, once the connection is up.
+    async fn link(&self) -> Result<ConnectionTo<Agent>, Broken> {
+        let come = || async {
+            let coming = locked(&self.coming).take();
+            coming.ok_or(())?.await.map_err(drop)
+        };
+        // Whoever waits for the process's death beside this has the better words.
+        self.link.get_or_try_init(come).await.cloned().map_err(|()| Broken("the connection never came up".into()))
+    }
+
+    /// One prompt and its answer.
+    pub(crate) async fn talk(
+        &self,
+        job: &TurnJob,
+        endpoint: McpEndpoint,
+        sink: Arc<dyn TurnSink>,
+        stderr: impl Fn() -> Option<String>,
+    ) -> Result<TurnEnd, Broken> {
+        let link = self.link().await?;
+        let able = *self.able.get_or_try_init(|| self.initialize(&link)).await?;
+        let session = self.session(&link, able, job, endpoint).await?;
+        if let Err(says) = self.settle(&link, job).await? {
+            return Ok(TurnEnd::Failed { says });
+        }
+        self.updates.begin();
+        self.live.begin(&job.thread, &job.turn, &session, sink);
+        // Sent as plain JSON, since the answer's count of tokens is not yet in the protocol's types.
+        let answer = match send(&link, "session/prompt", prompt(&session, able, job)).await {
+            Ok(answer) => answer,
+            Err(error) if is_lost(&error) => return Err(Broken("the connection was lost".into())),
+            // The agent's own error, such as its provider's: it may do better next time.
+            Err(error) => return Ok(TurnEnd::Failed { says: words(&error) }),
+        };
+        self.last_messages().await;
+        Ok(self.updates.answered(&self.live, &answer, job.compacts, stderr()))
+    }
+
+    /// What is being handed over comes to its end before the turn does. A message
+    /// that came too late for this prompt may have begun a turn that no answer ends.
+    async fn last_messages(&self) {
+        let mut steering = self.steering.subscribe();
+        let late = steering.wait_for(|(n, _)| *n == 0).await.is_ok_and(|s| s.1);
+        self.steering.send_modify(|s| s.1 = false);
+        while late && !self.updates.idle() && self.live.last_sign().elapsed() < QUIET {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    }
+
+    pub(crate) async fn steer(&self, text: &str) -> Steered {
+        let (Some(link), Some(session)) = (self.link.get(), self.live.session()) else { return Steered::NotTaken };
+        self.steering.send_modify(|s| s.0 += 1);
+        let ask = json!({
+            "sessionId": session,
+            "prompt": [{"type": "text", "text": text}],
+            // Where nothing is at work any more, the message stays with us.
+            "_meta": {"steering": {"idleBehavior": "promptRequired"}},
+        });
+        let answer = send(link, "_session/steering", ask).await;
+        let (how, late) = match answer.as_ref().map(|a| a["outcome"].as_str().unwrap_or_default()) {
+            Ok("injected" | "queued") => (Steered::Taken, false),
+            Ok("startedNewTurn") => (Steered::Taken, true),
+            Err(error) if is_lost(error) => (Steered::Unknown, false),
+            _ => (Steered::NotTaken, false),
+        };
+        self.steering.send_modify(|s| *s = (s.0.saturating_sub(1), s.1 || late));
+        how
+    }
+
+    /// Asks the agent to break off what it does.
+    pub(crate) fn cancel(&self) {
+        if let (Some(link), Some(session)) = (self.link.get(), self.live.session()) {
+            let _ = link.send_notification(CancelNotification::new(session));
+        }
+    }
+
+    async fn initialize(&self, link: &ConnectionTo<Agent>) -> Result<Able, Broken> {
+        let info = json!({"name": "stewards", "version": env!("CARGO_PKG_VERSION")});
+        let ask = json!({"protocolVersion": 1, "clientCapabilities": {}, "clientInfo": info});
+        let answer = send(link, "initialize", ask).await.map_err(|e| refused("initialize", &e))?;
+        if answer["protocolVersion"] != 1 {
+            return Err(Broken("the agent does not speak version 1 of the protocol".to_owned()));
+        }
+        let capabilities = &answer["agentCapabilities"];
+        let announced = |what: &dyn Fn(&Value) -> bool| what(&answer["_meta"]) || what(&capabilities["_meta"]);
+        self.updates.steers(announced(&|m| m["steering"]["supported"] == true));
+        Ok(Able {
+            load: capabilities["loadSession"] == true,
+            resume: capabilities["sessionCapabilities"]["resume"].is_object(),
+            system_context: announced(&|m| m["stewards"]["systemContext"] == true),
+        })
+    }
+
+    /// The session to prompt: the one that is open, the one that is to be resumed,
+    /// or a new one.
+    async fn session(
+        &self,
+        link: &ConnectionTo<Agent>,
+        able: Able,
+        job: &TurnJob,
+        endpoint: McpEndpoint,
+    ) -> Result<String, Broken> {
+        let open = locked(&self.session).as_ref().map(|s| s.id.clone());
+        if job.session.is_some() && open == job.session {
+            return Ok(open.unwrap_or_default());
+        }
+        // Sent whether or not the agent announces HTTP: without our tools it is of
+        // no use, and its refusal says so.
+        let bearer = json!({"name": "Authorization", "value": format!("Bearer {}", endpoint.token)});
+        let tools = json!([{"type": "http", "name": "stewards", "url": endpoint.url, "headers": [bearer]}]);
+        if let Some(old) = &job.session {
+            // Resume comes first, since load repeats the whole history.
+            let method = if able.resume {
+                Some("session/resume")
+            } else if able.load {
+                Some("session/load")
+            } else {
+                None
+            };
+            if let Some(method) = method {
+                let ask = json!({"sessionId": old, "cwd": job.cwd, "mcpServers": tools});
+                match send(link, method, ask).await {
+                    Ok(answer) => return Ok(self.opened(old, &answer)),
+                    Err(error) if is_lost(&error) => return Err(Broken("the connection was lost".into())),
+                    Err(error) => {
+                        tracing::info!(thread = %job.thread, %error, "a session was not resumed; a new one is made");
+                    }
+                }
+            }
+        }
+        let ask = json!({"cwd": job.cwd, "mcpServers": tools});
+        let answer = send(link, "session/new", ask).await.map_err(|e| refused("session/new", &e))?;
+        let Some(id) = answer["sessionId"].as_str() else {
+            return Err(Broken("the agent's new session has no id".to_owned()));
+        };
+        Ok(self.opened(id, &answer))
+    }
+
+    fn opened(&self, id: &str, answer: &Value) -> String {
+        let words = |list: &Value, name: &str| -> Vec<String> {
+            let list = list.as_array().map(Vec::as_slice).unwrap_or_default();
+            list.iter().filter_map(|m| m[name].as_str().map(str::to_owned)).collect()
+        };
+        let options = answer["configOptions"].as_array().map(Vec::as_slice).unwrap_or_default();
+        let option = |category: &str| {
+            options.iter().find(|o| o["category"] == category).and_then(|o| o["id"].as_str()).map(str::to_owned)
+        };
+        *locked(&self.session) = Some(Session {
+            id: id.to_owned(),
+            modes: words(&answer["modes"]["availableModes"], "id"),
+            mode: answer["modes"]["currentModeId"].as_str().map(str::to_owned),
+            model_option: option("model"),
+            level_option: option("thought_level"),
+            set: None,
+        });
+        id.to_owned()
+    }
+
+    /// Sets mode, model and level, where they are other than what was set last. An
+    /// agent that does not take the model that was named fails the turn.
+    async fn settle(&self, link: &ConnectionTo<Agent>, job: &TurnJob) -> Result<Result<(), String>, Broken> {
+        let wanted = (job.model.clone(), job.permission);
+        let Some(session) = locked(&self.session).clone().filter(|s| s.set.as_ref() != Some(&wanted)) else {
+            return Ok(Ok(()));
+        };
+        let lost = |e: &agent_client_protocol::Error| is_lost(e).then(|| Broken("the connection was lost".into()));
+        let mode = modes(job.permission).iter().find(|m| session.modes.iter().any(|o| o == *m));
+        if let Some(mode) = mode.filter(|m| session.mode.as_deref() != Some(**m)) {
+            let ask = json!({"sessionId": session.id, "modeId": mode});
+            if let Err(error) = send(link, "session/set_mode", ask).await {
+                if let Some(broken) = lost(&error) {
+                    return Err(broken);
+                }
+                // What it asks for then is answered by the thread's permission.
+                tracing::warn!(thread = %job.thread, mode, %error, "the agent does not take this mode");
+            }
+        }
+        let set = |option: &str, value: &str| {
+            let ask = json!({"sessionId": session.id, "configId": option, "value": value});
+            send(link, "session/set_config_option", ask)
+        };
+        if let (Some(option), false) = (&session.model_option, job.model.model.is_empty())
+            && let Err(error) = set(option, &job.model.model).await
+        {
+            if let Some(broken) = lost(&error) {
+                return Err(broken);
+            }
+            return Ok(Err(format!("the agent does not take the model {}: {}", job.model.model, words(&error))));
+        }
+        if let (Some(option), Some(level)) = (&session.level_option, &job.model.level)
+            && let Err(error) = set(option, level).await
+        {
+            if let Some(broken) = lost(&error) {
+                return Err(broken);
+            }
+            tracing::warn!(thread = %job.thread, level, %error, "the agent does not take this level");
+        }
+        if let Some(open) = locked(&self.session).as_mut().filter(|s| s.id == session.id) {
+            open.mode = mode.map(|m| (*m).to_owned()).or(session.mode);
+            open.set = Some(wanted);
+        }
+        Ok(Ok(()))
+    }
+}
+
+/// Modes of the agents that are known, the fittest first. Some agents' usual mode
+/// has a model decide, which keeps our own tools from them.
+fn modes(permission: Permission) -> &'static [&'static str] {
+    match permission {
+        Permission::Full => &["bypassPermissions", "agent-full-access", "yolo", "full-access", "default"],
+        Permission::AcceptEdits => &["acceptEdits", "autoEdit", "auto_edit", "workspace-write", "default"],
+        Permission::Ask => &["default", "read-only", "ask", "manual"],
+    }
+}
+
+fn prompt(session: &str, able: Able, job: &TurnJob) -> Value {
+    let text = |text: &str| json!({"type": "text", "text": text});
+    if job.compacts {
+        return json!({"sessionId": session, "prompt": [text("/compact")]});
+    }
+    let mut blocks = Vec::new();
+    let mut ask = json!({"sessionId": session});
+    if !job.context.is_empty() {
+        if able.system_context {
+            ask["_meta"] = json!({"stewards": {"systemContext": job.context}});
+        } else {
+            // In each prompt anew, so that no compaction loses it.
+            blocks.push(text(&format!("<system-context>\n{}\n</system-context>", job.context)));
+        }
+    }
+    blocks.push(text(&job.prompt));
+    ask["prompt"] = Value::Array(blocks);
+    ask
+}
+
+async fn send(link: &ConnectionTo<Agent>, method: &str, params: Value) -> Result<Value, agent_client_protocol::Error> {
+    link.send_request(UntypedMessage::new(method, params)?).block_task().await
+}
+
+fn is_lost(error: &agent_client_protocol::Error) -> bool {
+    agent_client_protocol::is_incoming_transport_closed(error) || agent_client_protocol::is_connection_terminated(error)
+}
+
+fn refused(what: &str, error: &agent_client_protocol::Error) -> Broken {
+    Broken(format!("the agent does not take {what}: {}", words(error)))
+}
+
+fn words(error: &agent_client_protocol::Error) -> String {
+    let detail = match &error.data {
+        Some(Value::String(text)) => text.clone(),
+        Some(Value::Object(fields)) if fields.get("message").is_some_and(Value::is_string) => {
+            fields["message"].as_str().unwrap_or_default().to_owned()
+        }
+        Some(Value::Null) | None => String::new(),
+        Some(other) => other.to_string(),
+    };
+    if detail.is_empty() || error.message.contains(&detail) {
+        clip(&error.message)
+    } else {
+        clip(&format!("{}: {detail}", error.message))
+    }
+}

@@ -1,0 +1,234 @@
+//! What an agent says of a session, in our words.
+//!
+//! Updates are read from plain JSON: an update of a kind that is unknown here, or
+//! one with a broken part, must not end the connection.
+
+use crate::live::{Live, RESULT_CHARS, clip, locked};
+use serde_json::Value;
+use std::collections::BTreeSet;
+use std::sync::Mutex;
+use stewards_core::ports::{TurnEnd, TurnEvent};
+use stewards_core::threads::{Can, ContextUse, Steering, Tokens};
+
+/// What was heard since the turn began, and what is known of sessions.
+#[derive(Default)]
+pub(crate) struct Updates(Mutex<State>);
+
+#[derive(Default)]
+struct State {
+    steers: bool,
+    /// Sessions whose agent has a command to compact.
+    compacts: BTreeSet<String>,
+    context: Option<ContextUse>,
+    /// The context as it was when the turn began.
+    before: Option<u64>,
+    said_chars: u64,
+    /// A tool was called.
+    acted: bool,
+    /// Its last words that belong to no message: a warning, or what was wrong.
+    aside: Option<String>,
+    /// It has said that its own system failed.
+    broken: bool,
+    /// It rests, by its own word.
+    idle: bool,
+}
+
+impl Updates {
+    pub(super) fn steers(&self, steers: bool) {
+        locked(&self.0).steers = steers;
+    }
+
+    /// A turn begins.
+    pub(super) fn begin(&self) {
+        let mut state = locked(&self.0);
+        state.before = state.context.map(|c| c.used);
+        state.said_chars = 0;
+        state.acted = false;
+        state.aside = None;
+        state.broken = false;
+        state.idle = false;
+    }
+
+    pub(super) fn idle(&self) -> bool {
+        locked(&self.0).idle
+    }
+
+    /// Takes the parameters of a `session/update`.
+    pub(super) fn take(&self, live: &Live, params: &Value) {
+        let session = params["sessionId"].as_str().unwrap_or_default();
+        let update = &params["update"];
+        let kind = update["sessionUpdate"].as_str().unwrap_or_default();
+        let mut state = locked(&self.0);
+        if kind == "available_commands_update" {
+            let commands = update["availableCommands"].as_array().map(Vec::as_slice).unwrap_or_default();
+            if commands.iter().any(|c| c["name"] == "compact") {
+                state.compacts.insert(session.to_owned());
+            }
+            return;
+        }
+        if live.session().as_deref() != Some(session) {
+            return;
+        }
+        if kind == "session_info_update" {
+            state.status(&update["_meta"]["codex"]);
+            return;
+        }
+        // Agents send these on their own some time after a session was opened, so
+        // they say nothing about the prompt.
+        if matches!(kind, "current_mode_update" | "config_option_update") {
+            return;
+        }
+        live.confirm(state.can(session));
+        match kind {
+            "agent_message_chunk" => {
+                let Some(text) = text_of(&update["content"]).filter(|t| !t.is_empty()) else { return };
+                if update.get("messageId").is_none() {
+                    state.aside = Some(text.clone());
+                }
+                state.said_chars += text.chars().count() as u64;
+                live.emit(TurnEvent::Text { text });
+            }
+            "tool_call" => {
+                state.acted = true;
+                let id = word(&update["toolCallId"]);
+                let title = Some(word(&update["title"])).filter(|t| !t.is_empty());
+                live.emit(TurnEvent::ToolCall { id, title: title.unwrap_or_else(|| word(&update["name"])) });
+                result(live, update);
+            }
+            "tool_call_update" => result(live, update),
+            "usage_update" => {
+                if let Some(used) = update["used"].as_u64() {
+                    let context = ContextUse { used, window: update["size"].as_u64().filter(|n| *n > 0) };
+                    state.context = Some(context);
+                    live.emit(TurnEvent::Context(context));
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Takes the answer to the prompt: confirms the turn if no update did, passes
+    /// on what the agent counted, and says how the turn ended.
+    pub(super) fn answered(&self, live: &Live, answer: &Value, compacts: bool, stderr: Option<String>) -> TurnEnd {
+        let state = locked(&self.0);
+        live.confirm(state.can(&live.session().unwrap_or_default()));
+        if let Some(tokens) = counted(&answer["usage"]) {
+            live.emit(TurnEvent::Usage(tokens));
+        } else if let Some(context) = state.context {
+            // Only the size of the context is known: the turn has read at least
+            // that much, and four characters are about one token.
+            let tokens = Tokens { input: context.used, output: state.said_chars / 4, estimated: true };
+            live.emit(TurnEvent::Usage(tokens));
+        }
+        if compacts {
+            live.emit(TurnEvent::Compacted { before: state.before, after: state.context.map(|c| c.used) });
+        }
+        match ending(answer) {
+            TurnEnd::Finished => state.really(compacts, stderr),
+            other => other,
+        }
+    }
+}
+
+impl State {
+    fn can(&self, session: &str) -> Can {
+        Can {
+            steer: if self.steers { Steering::Inject } else { Steering::Queue },
+            compact: self.compacts.contains(session),
+        }
+    }
+
+    fn status(&mut self, codex: &Value) {
+        match codex["threadStatus"]["type"].as_str() {
+            Some("systemError") => self.broken = true,
+            Some("idle") => self.idle = true,
+            Some("active") => self.idle = false,
+            _ => {}
+        }
+        if let Some(message) = codex["error"]["message"].as_str() {
+            self.aside.get_or_insert_with(|| message.to_owned());
+        }
+    }
+
+    /// A failure can come with the words of a normal end.
+    fn really(&self, compacts: bool, stderr: Option<String>) -> TurnEnd {
+        if self.broken {
+            let says = self.aside.clone().unwrap_or_else(|| "the agent's own system failed".into());
+            return TurnEnd::Failed { says: clip(&says) };
+        }
+        let login = |line: &String| {
+            let line = line.to_ascii_lowercase();
+            ["auth", "api key", "api_key", "log in", "login", "credential", "401"].iter().any(|w| line.contains(w))
+        };
+        match stderr.filter(login) {
+            Some(line) if self.said_chars == 0 && !self.acted && !compacts => {
+                TurnEnd::Failed { says: format!("the agent said nothing and complained: {}", clip(&line)) }
+            }
+            _ => TurnEnd::Finished,
+        }
+    }
+}
+
+/// A tool call that has ended, be it in its first word or in a later one.
+fn result(live: &Live, update: &Value) {
+    let ok = match update["status"].as_str() {
+        Some("completed") => true,
+        Some("failed") => false,
+        _ => return,
+    };
+    let parts = update["content"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let texts: Vec<String> = parts.iter().filter_map(|p| text_of(&p["content"])).collect();
+    let text = texts.join("\n").chars().take(RESULT_CHARS).collect();
+    live.emit(TurnEvent::ToolResult { id: word(&update["toolCallId"]), ok, text });
+}
+
+fn ending(answer: &Value) -> TurnEnd {
+    let failed = |says: &str| TurnEnd::Failed { says: says.to_owned() };
+    match answer["stopReason"].as_str() {
+        Some("end_turn") => TurnEnd::Finished,
+        Some("cancelled") => TurnEnd::Cancelled,
+        Some("refusal") => failed("the agent refused to go on"),
+        Some("max_tokens") => failed("the agent reached its limit of tokens"),
+        Some("max_turn_requests") => failed("the agent reached its limit of requests in one turn"),
+        Some(other) => TurnEnd::Failed { says: format!("the agent stopped: {}", clip(other)) },
+        None => failed("the agent's last answer does not say why it stopped"),
+    }
+}
+
+fn word(value: &Value) -> String {
+    value.as_str().unwrap_or_default().to_owned()
+}
+
+/// The text of a content block, or of a text resource.
+fn text_of(block: &Value) -> Option<String> {
+    match block["type"].as_str() {
+        Some("text") => block["text"].as_str().map(str::to_owned),
+        Some("resource") => block["resource"]["text"].as_str().map(str::to_owned),
+        _ => None,
+    }
+}
+
+/// The tokens of one turn. Agents differ in whether cached tokens are part of the
+/// input and thoughts part of the output; the total tells which.
+fn counted(usage: &Value) -> Option<Tokens> {
+    let (input, output) = (usage["inputTokens"].as_u64()?, usage["outputTokens"].as_u64()?);
+    let total = usage["totalTokens"].as_u64().unwrap_or(0);
+    let thought = usage["thoughtTokens"].as_u64().unwrap_or(0);
+    let output = if total == input.saturating_add(output) { output } else { output.saturating_add(thought) };
+    Some(Tokens { input: input.max(total.saturating_sub(output)), output, estimated: false })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn cached_tokens_are_part_of_the_input_whether_or_not_the_agent_counts_them_there() {
+        let apart = counted(&json!({"inputTokens": 10, "outputTokens": 5, "cachedReadTokens": 85, "totalTokens": 100}));
+        assert_eq!(apart.map(|t| (t.input, t.output)), Some((95, 5)));
+        let within = counted(&json!({"inputTokens": 95, "outputTokens": 5, "thoughtTokens": 2, "totalTokens": 100}));
+        assert_eq!(within.map(|t| (t.input, t.output)), Some((95, 5)));
+        assert_eq!(counted(&json!(null)), None);
+    }
+}

@@ -1,0 +1,273 @@
+//! Facts of a thread, folded into its row.
+
+use super::{Fact, World};
+use crate::ids::{MessageId, ThreadId};
+use crate::moment::Moment;
+use crate::ports::TurnEnd;
+use crate::threads::{
+    Can, EnvironmentKind, EnvironmentState, FailedTurn, Queued, SETTLED, Settled, Status, Thread, Tokens, Turn,
+};
+use std::collections::BTreeMap;
+
+const HOUR: i64 = 3_600_000;
+
+pub(super) fn apply(world: &mut World, id: &ThreadId, fact: &Fact, at: &Moment) {
+    if let Fact::ThreadCreated { .. } = fact {
+        created(world, id, fact, at);
+        return;
+    }
+    let settings = world.host.settings.clone();
+    let Some(row) = world.threads.get_mut(id) else { return };
+    match fact {
+        Fact::MessageAccepted { message } => {
+            row.queue.push(message.clone());
+            row.held = false;
+        }
+        Fact::MessageDropped { message } => row.queue.retain(|m| m.id != *message),
+        Fact::EnvironmentIs { state } => {
+            row.environment.state = state.clone();
+            if !matches!(state, EnvironmentState::Ready { .. }) {
+                row.remove_by = None;
+            } else if row.archived.is_some() {
+                // It was archived while its place was being made.
+                set_removal(row, at, settings.grace);
+            }
+        }
+        Fact::Steering { messages, .. } => row.steering = take(&mut row.queue, messages),
+        Fact::Steered { turn, messages } => {
+            let taken = take(&mut row.steering, messages);
+            if let Some(live) = row.turn.as_mut().filter(|t| t.id == *turn) {
+                live.messages.extend(taken);
+            }
+        }
+        Fact::SteeredBack { messages } => {
+            let mut back = take(&mut row.steering, messages);
+            back.iter_mut().for_each(|m| m.steer = false);
+            back.append(&mut row.queue);
+            row.queue = back;
+        }
+        Fact::SteerLost { messages, .. } => drop(take(&mut row.steering, messages)),
+        Fact::AgentAsked { pending } => {
+            row.asks.push(pending.as_ref().clone());
+            row.unread = true;
+        }
+        Fact::AskPassed { fingerprint, .. } => row.remembered.retain(|r| r.fingerprint != *fingerprint),
+        Fact::AskSettled { ask, how, remember } => {
+            row.asks.retain(|p| p.id != *ask);
+            row.settled.push(Settled { id: ask.clone(), how: how.clone() });
+            let over = row.settled.len().saturating_sub(SETTLED);
+            row.settled.drain(..over);
+            row.remembered.extend(remember.clone());
+        }
+        Fact::Stopping => row.status = Status::Stopping,
+        Fact::Stopped => {
+            row.status = if row.turns == 0 && row.turn.is_none() { Status::Pending } else { Status::Idle };
+            row.warm = None;
+        }
+        Fact::Held => row.held = true,
+        Fact::Released => row.warm = None,
+        Fact::Archived { failed } => {
+            row.archived = Some(at.wall);
+            row.queue.retain(|m| !failed.contains(&m.id));
+            row.notices.clear();
+            row.notices_by = None;
+            set_removal(row, at, settings.grace);
+        }
+        Fact::Unarchived => {
+            row.archived = None;
+            row.remove_by = None;
+        }
+        Fact::Deleted => {
+            row.deleted = Some(at.wall);
+            row.last_words.clear();
+            row.failed = None;
+            row.session = None;
+            set_removal(row, at, 0);
+        }
+        Fact::Updated { title, permission, notify } => {
+            row.title = title.clone().unwrap_or_else(|| row.title.clone());
+            row.permission = permission.unwrap_or(row.permission);
+            row.notify_parent = notify.unwrap_or(row.notify_parent);
+        }
+        Fact::MarkedRead => row.unread = false,
+        Fact::MarkedUnread => row.unread = true,
+        Fact::Retried => {
+            row.failures = 0;
+            row.rest = None;
+            row.held = false;
+            row.recent.clear();
+        }
+        Fact::Noticed { notice, by } => {
+            // Of one child the last counts.
+            row.notices.retain(|n| n.child != notice.child);
+            row.notices.push(notice.clone());
+            row.notices_by.get_or_insert_with(|| by.clone());
+        }
+        Fact::NoticesTold => {
+            row.notices.clear();
+            row.notices_by = None;
+        }
+        Fact::ReportTaken => {
+            if let Some(turn) = &mut row.turn {
+                turn.reported = true;
+            }
+        }
+        Fact::TurnBegan { .. } | Fact::TurnConfirmed { .. } | Fact::TurnEnded { .. } | Fact::TurnCut { .. } => {
+            turn(row, fact, at, &settings);
+        }
+        _ => {}
+    }
+}
+
+fn created(world: &mut World, id: &ThreadId, fact: &Fact, at: &Moment) {
+    let Fact::ThreadCreated {
+        project,
+        title,
+        role,
+        parent,
+        owner,
+        binding,
+        model,
+        environment,
+        permission,
+        notify_parent,
+        hidden,
+    } = fact
+    else {
+        return;
+    };
+    let row = Thread {
+        id: id.clone(),
+        project: project.clone(),
+        title: title.clone(),
+        role: *role,
+        parent: parent.clone(),
+        owner: owner.clone(),
+        binding: binding.clone(),
+        model: model.clone(),
+        notify_parent: *notify_parent,
+        hidden: *hidden,
+        permission: *permission,
+        metadata: BTreeMap::from([("threadBriefs".to_owned(), serde_json::Value::Bool(false))]),
+        environment: environment.clone(),
+        status: Status::Pending,
+        turn: None,
+        queue: Vec::new(),
+        steering: Vec::new(),
+        asks: Vec::new(),
+        settled: Vec::new(),
+        remembered: Vec::new(),
+        session: None,
+        can: Can::default(),
+        context: None,
+        compacted: 0,
+        turns: 0,
+        tokens: Tokens::default(),
+        last_words: String::new(),
+        error: None,
+        failed: None,
+        unread: false,
+        created: at.wall,
+        archived: None,
+        deleted: None,
+        rest: None,
+        failures: 0,
+        recent: Vec::new(),
+        held: false,
+        warm: None,
+        remove_by: None,
+        notices: Vec::new(),
+        notices_by: None,
+    };
+    world.threads.insert(id.clone(), row);
+}
+
+fn take(from: &mut Vec<Queued>, which: &[MessageId]) -> Vec<Queued> {
+    let (taken, left) = std::mem::take(from).into_iter().partition(|m| which.contains(&m.id));
+    *from = left;
+    taken
+}
+
+fn set_removal(row: &mut Thread, at: &Moment, grace: i64) {
+    let stands = matches!(row.environment.state, EnvironmentState::Ready { .. });
+    if stands && matches!(row.environment.kind, EnvironmentKind::Worktree { .. }) {
+        row.remove_by = Some(at.after(grace));
+    }
+}
+
+fn turn(row: &mut Thread, fact: &Fact, at: &Moment, settings: &super::Settings) {
+    match fact {
+        Fact::TurnBegan { turn, messages, causes, compacts } => {
+            row.turn = Some(Turn {
+                id: turn.clone(),
+                causes: causes.clone(),
+                messages: take(&mut row.queue, messages),
+                confirmed: false,
+                began: at.wall,
+                reported: false,
+                compacts: *compacts,
+            });
+            row.status = Status::Starting;
+            row.error = None;
+            row.failed = None;
+            row.warm = None;
+            row.recent.retain(|d| !d.passed(at));
+            row.recent.push(at.after(HOUR));
+        }
+        Fact::TurnConfirmed { session, can, .. } => {
+            if let Some(turn) = &mut row.turn {
+                turn.confirmed = true;
+            }
+            row.session = Some(session.clone());
+            row.can = *can;
+            if row.status == Status::Starting {
+                row.status = Status::Active;
+            }
+        }
+        Fact::TurnEnded { end, tokens, context, last_words, .. } => {
+            let live = row.turn.take();
+            row.turns += 1;
+            row.tokens.add(*tokens);
+            row.context = context.or(row.context);
+            row.warm = Some(at.after(settings.idle_release));
+            let compacts = live.as_ref().is_some_and(|t| t.compacts);
+            if compacts {
+                // Also one that failed: it is tried again after the next turn, not at once.
+                row.compacted = row.turns;
+            } else {
+                row.last_words = last_words.clone();
+                row.unread = true;
+                row.remembered.clear();
+            }
+            let (failed, counts) = match end {
+                TurnEnd::Failed { says } => (Some(says.clone()), !compacts),
+                TurnEnd::Limited { says, .. } => (Some(says.clone()), false),
+                TurnEnd::Finished | TurnEnd::Cancelled => (None, false),
+            };
+            row.failures = match (counts, &failed) {
+                (true, _) => row.failures + 1,
+                (false, None) if !compacts => 0,
+                _ => row.failures,
+            };
+            // 10 s, then 20 s, …: a provider that is down is not hammered.
+            row.rest = counts.then(|| at.after(5_000 << row.failures.min(6)));
+            if failed.is_some() && !compacts {
+                row.failed = live.map(|t| FailedTurn { turn: t.id, messages: t.messages, confirmed: t.confirmed });
+            }
+            if row.status != Status::Stopping {
+                row.status = if counts { Status::Error } else { Status::Idle };
+            }
+            row.error = failed;
+        }
+        Fact::TurnCut { .. } => {
+            row.turn = None;
+            row.turns += 1;
+            row.warm = None;
+            row.asks.iter_mut().for_each(|p| p.orphan = true);
+            if row.status != Status::Stopping {
+                row.status = Status::Idle;
+            }
+        }
+        _ => {}
+    }
+}

@@ -1,0 +1,134 @@
+//! The daemon in the background: `serve start`, `stop`, `status` and `logs`.
+
+use crate::cli::ServeVerb;
+use crate::out::{self, Outcome};
+use crate::settings::{self, DaemonFile};
+use anyhow::Context;
+use rustix::process::{Pid, Signal};
+use std::fs::OpenOptions;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+use stewards_core::refusal::{Exit, Refusal};
+
+/// What the daemon says is kept here; the one before beside it.
+const LOG: &str = "daemon.log";
+/// A larger log is put aside when the daemon starts.
+const LOG_BYTES: u64 = 10_000_000;
+/// It may have much to settle before it serves.
+const START: Duration = Duration::from_secs(60);
+/// Five seconds for the agents, and some for itself.
+const END: Duration = Duration::from_secs(20);
+
+pub fn run(dir: &Path, verb: ServeVerb, json: bool) -> Outcome {
+    match verb {
+        ServeVerb::Start => start(dir, json),
+        ServeVerb::Stop => stop(dir, json),
+        ServeVerb::Status => status(dir, json),
+        ServeVerb::Logs { lines } => logs(dir, lines),
+    }
+}
+
+/// The daemon that `daemon.json` names, if that process still runs.
+fn running(dir: &Path) -> Option<DaemonFile> {
+    let found = settings::daemon(dir)?;
+    // A file that a killed daemon left names a pid that may be another's by now.
+    let held = settings::lock(dir, "a look at the daemon").is_err();
+    (held && alive(found.pid)).then_some(found)
+}
+
+fn alive(pid: u32) -> bool {
+    i32::try_from(pid).ok().and_then(Pid::from_raw).is_some_and(|pid| rustix::process::test_kill_process(pid).is_ok())
+}
+
+fn start(dir: &Path, json: bool) -> Outcome {
+    if let Some(found) = running(dir) {
+        return say(json, &found, "runs already");
+    }
+    std::fs::create_dir_all(dir).with_context(|| dir.display().to_string())?;
+    let log = dir.join(LOG);
+    if log.metadata().is_ok_and(|m| m.len() > LOG_BYTES) {
+        std::fs::rename(&log, dir.join(format!("{LOG}.1")))?;
+    }
+    let to = OpenOptions::new().create(true).append(true).open(&log).with_context(|| log.display().to_string())?;
+    let mut command = Command::new(std::env::current_exe()?);
+    command.arg("serve").arg("--dir").arg(dir);
+    command.stdin(Stdio::null()).stdout(to.try_clone()?).stderr(to);
+    // A group of its own: what ends the terminal does not end the daemon.
+    command.process_group(0);
+    let mut child = command.spawn().context("the daemon could not be started")?;
+    let began = Instant::now();
+    while began.elapsed() < START {
+        if let Some(found) = settings::daemon(dir).filter(|d| d.pid == child.id()) {
+            return say(json, &found, "serves");
+        }
+        if let Some(ended) = child.try_wait()? {
+            let last = tail(dir, 5).join("\n");
+            let says = format!("the daemon ended as it started ({ended}): {last}");
+            return Err(
+                Refusal::new(Exit::Unreachable, "not_started", says, "see all of it: stewards serve logs").into()
+            );
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let says = format!("the daemon (pid {}) does not serve after {} s", child.id(), START.as_secs());
+    Err(Refusal::new(Exit::Unreachable, "slow_start", says, "it may still come: stewards serve status").into())
+}
+
+fn stop(dir: &Path, json: bool) -> Outcome {
+    let Some(found) = running(dir) else {
+        return nothing(json);
+    };
+    let pid = i32::try_from(found.pid).ok().and_then(Pid::from_raw).context("daemon.json names no process")?;
+    rustix::process::kill_process(pid, Signal::TERM).with_context(|| format!("pid {} cannot be ended", found.pid))?;
+    let began = Instant::now();
+    while began.elapsed() < END {
+        if !alive(found.pid) {
+            return say(json, &found, "was ended");
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let says = format!("the daemon (pid {}) did not end within {} s", found.pid, END.as_secs());
+    Err(Refusal::busy("not_ended", says, "see what it does: stewards serve logs").into())
+}
+
+/// Exits 0 while it runs and 1 while it does not.
+fn status(dir: &Path, json: bool) -> Outcome {
+    match running(dir) {
+        Some(found) => say(json, &found, "serves"),
+        None => nothing(json).map(|_| Exit::NotMet.code()),
+    }
+}
+
+fn nothing(json: bool) -> Outcome {
+    if json {
+        return out::json(&serde_json::json!({ "running": false }));
+    }
+    out::line("No daemon runs on this directory.");
+    Ok(0)
+}
+
+fn say(json: bool, found: &DaemonFile, how: &str) -> Outcome {
+    if json {
+        return out::json(&serde_json::json!({ "running": how != "was ended", "daemon": found }));
+    }
+    out::line(&format!("The daemon (pid {}) {how}: {}", found.pid, found.url));
+    Ok(0)
+}
+
+fn tail(dir: &Path, lines: usize) -> Vec<String> {
+    let text = std::fs::read(dir.join(LOG)).unwrap_or_default();
+    let text = String::from_utf8_lossy(&text);
+    let all: Vec<&str> = text.lines().collect();
+    all[all.len().saturating_sub(lines)..].iter().map(|l| (*l).to_owned()).collect()
+}
+
+fn logs(dir: &Path, lines: usize) -> Outcome {
+    if !dir.join(LOG).exists() {
+        let says = "there is no log: the daemon was never started in the background";
+        return Err(Refusal::not_met("no_log", says, "start it there: stewards serve start").into());
+    }
+    tail(dir, lines).iter().for_each(|l| out::line(l));
+    Ok(0)
+}
