@@ -1,5 +1,6 @@
 //! The synchronous heart: events in, one commit, effects out.
 
+use crate::shell::Line;
 use jiff::Timestamp;
 use std::collections::BTreeSet;
 use std::panic::AssertUnwindSafe;
@@ -145,8 +146,14 @@ impl Heart {
     /// started, all in one commit. Nothing of it is true before this returns;
     /// after an error nothing of it is.
     pub fn step(&mut self, tick: Tick, events: &[Event]) -> Result<Step, StoreError> {
+        self.step_with(tick, events, &[])
+    }
+
+    /// The same, with lines of transcripts in the same commit: whoever sees a
+    /// turn's end sees all that it said.
+    pub fn step_with(&mut self, tick: Tick, events: &[Event], lines: &[Line]) -> Result<Step, StoreError> {
         let saved = (self.world.clone(), self.no);
-        let done = self.step_inner(tick, events);
+        let done = self.step_inner(tick, events, lines);
         if done.is_err() {
             (self.world, self.no) = saved;
         }
@@ -161,8 +168,9 @@ impl Heart {
         batch.commit()
     }
 
-    fn step_inner(&mut self, tick: Tick, events: &[Event]) -> Result<Step, StoreError> {
+    fn step_inner(&mut self, tick: Tick, events: &[Event], lines: &[Line]) -> Result<Step, StoreError> {
         let batch = self.store.batch()?;
+        transcribe(&batch, lines)?;
         let mut replies = Vec::with_capacity(events.len());
         for event in events {
             replies.push(take(&self.decider, &batch, &mut self.world, self.run, &mut self.no, tick, event)?);
@@ -223,13 +231,15 @@ impl Heart {
     }
 
     /// Adds lines to transcripts, in one commit.
-    pub fn transcribe(&mut self, lines: &[crate::shell::Line]) -> Result<(), StoreError> {
+    pub fn transcribe(&mut self, lines: &[Line]) -> Result<(), StoreError> {
         let batch = self.store.batch()?;
-        for line in lines {
-            batch.transcribe(&line.thread, &line.turn, line.at, &line.body)?;
-        }
+        transcribe(&batch, lines)?;
         batch.commit()
     }
+}
+
+fn transcribe(batch: &Batch<'_>, lines: &[Line]) -> Result<(), StoreError> {
+    lines.iter().try_for_each(|line| batch.transcribe(&line.thread, &line.turn, line.at, &line.body))
 }
 
 fn mark(subject: &Subject, event: &Event) -> String {

@@ -10,4 +10,4 @@ mod shell;
 pub use heart::{Decider, Heart, Recovered, Started, Step, Tick};
 pub use passes::{Passes, secret};
 pub use perform::{Ports, perform, probe};
-pub use shell::{Engine, EngineError, Published};
+pub use shell::{Engine, EngineError, Line, Published};

@@ -22,6 +22,11 @@ use tokio::sync::{oneshot, watch};
 
 /// So many commands at most share one commit.
 const GROUP: usize = 256;
+/// Lines of a transcript may be written so late, so that many share a commit; never
+/// later than the event that follows them.
+const LAG: Duration = Duration::from_millis(100);
+/// More bytes than this are written at once.
+const BYTES: usize = 1_000_000;
 /// The heart is never left alone for longer.
 const REST: Duration = Duration::from_secs(60);
 
@@ -57,6 +62,9 @@ enum Command {
     Transcribe(Line),
     Close,
 }
+
+/// An event, and who waits for what came of it.
+type Waiting = (Event, Option<oneshot::Sender<Result<Reply, Refusal>>>);
 
 /// A handle on the running engine.
 #[derive(Clone)]
@@ -181,13 +189,11 @@ impl Writer {
         for started in probes {
             self.start(started);
         }
-        let mut waiting: Vec<(Event, Option<oneshot::Sender<_>>)> = cut.into_iter().map(|e| (e, None)).collect();
+        let mut waiting: Vec<Waiting> = cut.into_iter().map(|e| (e, None)).collect();
         loop {
             let (events, answers): (Vec<Event>, Vec<_>) = std::mem::take(&mut waiting).into_iter().unzip();
-            let step = self.heart.step(tick(self.began), &events)?;
-            if !self.lines.is_empty() {
-                self.heart.transcribe(&std::mem::take(&mut self.lines))?;
-            }
+            let lines = std::mem::take(&mut self.lines);
+            let step = self.heart.step_with(tick(self.began), &events, &lines)?;
             self.publish.send_replace(Arc::new(published_now(&self.heart, self.began)));
             for (reply, answer) in step.replies.into_iter().zip(answers) {
                 if let Some(answer) = answer {
@@ -199,23 +205,58 @@ impl Writer {
             }
             let rest =
                 self.heart.due(tick(self.began))?.map_or(REST, |ms| Duration::from_millis(ms.unsigned_abs()).min(REST));
-            let mut next = match self.inbox.recv_timeout(rest) {
-                Ok(command) => Some(command),
-                Err(RecvTimeoutError::Timeout) => None,
-                Err(RecvTimeoutError::Disconnected) => return Ok(()),
-            };
-            while let Some(command) = next {
-                match command {
-                    Command::Close => return Ok(()),
-                    Command::Tell(event, answer) => waiting.push((*event, answer)),
-                    Command::Transcribe(line) => self.lines.push(line),
-                }
-                if waiting.len() + self.lines.len() >= GROUP {
-                    break;
-                }
-                next = self.inbox.try_recv().ok();
+            if !self.gather(rest, &mut waiting)? {
+                // What was said up to here is kept, though its turn is cut.
+                return self.heart.transcribe(&std::mem::take(&mut self.lines));
             }
         }
+    }
+
+    /// Waits for events, or until `rest` is over; false when it is all over. Lines
+    /// of transcripts that come meanwhile are written together, a little late.
+    fn gather(&mut self, rest: Duration, waiting: &mut Vec<Waiting>) -> Result<bool, StoreError> {
+        let until = Instant::now() + rest;
+        let mut write_by: Option<Instant> = None;
+        loop {
+            let next = write_by.map_or(until, |by| by.min(until));
+            match self.inbox.recv_timeout(next.saturating_duration_since(Instant::now())) {
+                Ok(command) => {
+                    if !self.sort(command, waiting) {
+                        return Ok(false);
+                    }
+                    while waiting.len() + self.lines.len() < GROUP
+                        && let Ok(more) = self.inbox.try_recv()
+                    {
+                        if !self.sort(more, waiting) {
+                            return Ok(false);
+                        }
+                    }
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return Ok(false),
+            }
+            let now = Instant::now();
+            if !waiting.is_empty() || now >= until {
+                return Ok(true);
+            }
+            if self.lines.is_empty() {
+                continue;
+            }
+            let by = *write_by.get_or_insert(now + LAG);
+            if now >= by || self.lines.iter().map(|l| l.body.len()).sum::<usize>() > BYTES {
+                self.heart.transcribe(&std::mem::take(&mut self.lines))?;
+                write_by = None;
+            }
+        }
+    }
+
+    fn sort(&mut self, command: Command, waiting: &mut Vec<Waiting>) -> bool {
+        match command {
+            Command::Close => return false,
+            Command::Tell(event, answer) => waiting.push((*event, answer)),
+            Command::Transcribe(line) => self.lines.push(line),
+        }
+        true
     }
 
     /// Carries an effect out in a task of its own; its answer is an event.

@@ -46,7 +46,7 @@ impl Demo {
 
     /// Starts it again on the same directory.
     pub fn again(&mut self, args: &[&str]) {
-        let log = std::fs::File::create(self.dir.path().with_extension("out")).unwrap();
+        let log = std::fs::File::create(self.dir.path().join("demo.out")).unwrap();
         let mut command = stewards(&["demo", "--patience", "60", "--dir"]);
         command.arg(self.path()).args(args).stdout(Stdio::piped()).stderr(log);
         self.child = Some(command.spawn().unwrap());
