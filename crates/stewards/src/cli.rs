@@ -40,6 +40,11 @@ pub enum Command {
     Resume,
     /// List the agents that can be started, and how to install the others
     Agents,
+    /// Texts that teach an agent a way of working
+    Skill {
+        #[command(subcommand)]
+        verb: SkillVerb,
+    },
     /// Where threads work
     Env {
         #[command(subcommand)]
@@ -176,6 +181,22 @@ pub enum ServeVerb {
         /// So many lines
         #[arg(short = 'n', default_value_t = 100)]
         lines: usize,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+pub enum SkillVerb {
+    /// List the skills of a project
+    List {
+        /// The project (default: this thread's, else the only one)
+        #[arg(long)]
+        project: Option<String>,
+    },
+    /// Print one
+    Show {
+        name: String,
+        #[arg(long)]
+        project: Option<String>,
     },
 }
 

@@ -4,7 +4,7 @@ mod bus;
 mod lists;
 mod threads;
 
-use crate::cli::{Cli, Command, EnvVerb, ProjectVerb};
+use crate::cli::{Cli, Command, EnvVerb, ProjectVerb, SkillVerb};
 use crate::client::Client;
 use crate::out::{self, Outcome};
 use crate::{background, demo, files, serve, settings, twin};
@@ -24,6 +24,10 @@ pub fn run(cli: Cli) -> Outcome {
         Command::Stop { .. } => act(Ask::StopAll { on: true }),
         Command::Resume => act(Ask::StopAll { on: false }),
         Command::Agents => lists::agents(dir, json),
+        Command::Skill { verb: SkillVerb::List { project } } => lists::skills(dir, project.as_deref(), None, json),
+        Command::Skill { verb: SkillVerb::Show { name, project } } => {
+            lists::skills(dir, project.as_deref(), Some(&name), json)
+        }
         Command::Env { verb: EnvVerb::List } => lists::environments(dir, json),
         Command::Twin(args) => twin::run(&args),
         Command::ScriptedAgent => scripted(),

@@ -201,7 +201,9 @@ async fn daemon(dir: &Path, tied: bool) -> Outcome {
         tickets: Arc::new(Linear::new(settings.linear_url.clone(), secrets.linear_token.clone())),
         pulls: Arc::new(GitHub::new(settings.github_api.clone(), secrets.github_token.clone())),
         agents: agents.clone(),
-        repo: Arc::new(GitRepos::new(dir.to_owned(), credentials)),
+        repo: Arc::new(
+            GitRepos::new(dir.to_owned(), credentials).with_script_limit(Duration::from_secs(settings.setup_s.max(1))),
+        ),
     };
     let set = settings.of_the_machine(providers.into_keys().collect());
     let engine = Engine::start(store, set, ports).await.context("the engine could not start")?;

@@ -28,9 +28,18 @@ pub enum Plant {
     LeftWorktree,
     /// What a cut turn had begun with is sent again as it was.
     SentAgain,
+    /// What an agent took into its turn waits for the next one all the same.
+    SteeredTwice,
+    /// What nobody knows the fate of is queued again.
+    UnknownAgain,
+    /// An agent's question is forgotten with the run in which it was asked.
+    LostQuestion,
 }
 
 impl Plant {
+    /// Those that only threads alone can show.
+    pub const OF_THREADS: [Plant; 3] = [Plant::SteeredTwice, Plant::UnknownAgain, Plant::LostQuestion];
+
     pub const ALL: [Plant; 10] = [
         Plant::LostWake,
         Plant::NoProbe,
@@ -57,6 +66,19 @@ pub(crate) fn decider(plant: Option<Plant>) -> stewards_engine::Decider {
                 true
             },
             Some(Plant::StickyClaim) => |fact| !matches!(fact, Fact::ClaimReleased { .. }),
+            Some(Plant::SteeredTwice) => |fact| {
+                if let Fact::Steered { messages, .. } = fact {
+                    *fact = Fact::SteeredBack { messages: std::mem::take(messages) };
+                }
+                true
+            },
+            Some(Plant::UnknownAgain) => |fact| {
+                if let Fact::SteerLost { messages, known: false } = fact {
+                    *fact = Fact::SteeredBack { messages: std::mem::take(messages) };
+                }
+                true
+            },
+            Some(Plant::LostQuestion) => |fact| !matches!(fact, Fact::AgentAsked { .. }),
             _ => return Ok(outcome),
         };
         let mut altered = Outcome::new(view.world, now);

@@ -10,6 +10,7 @@ use http::StatusCode;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::time::Duration;
+use stewards_core::config::Skill;
 use stewards_core::ids::ThreadId;
 use stewards_core::machine::{Caller, World};
 use stewards_core::ports::AgentInfo;
@@ -34,6 +35,7 @@ pub(crate) fn router() -> Router<Web> {
         .route("/interactions", get(interactions))
         .route("/environments", get(environments))
         .route("/agents", get(agents))
+        .route("/skills", get(skills))
         .route("/claims", get(claims))
         .route("/bus", get(bus))
         .route("/journal", get(journal))
@@ -107,6 +109,31 @@ async fn environments(State(web): State<Web>) -> Json<Vec<EnvironmentRow>> {
 
 async fn agents(State(web): State<Web>) -> Json<Vec<AgentInfo>> {
     Json(web.engine.agents().await)
+}
+
+#[derive(Deserialize)]
+struct OfProject {
+    project: Option<String>,
+}
+
+/// The skills of a project; inside a thread, of its own. Without one, those that are shipped.
+async fn skills(
+    State(web): State<Web>,
+    Extension(caller): Extension<Caller>,
+    Query(q): Query<OfProject>,
+) -> Answer<Vec<Skill>> {
+    let now = web.engine.now();
+    let of_caller = match &caller {
+        Caller::Thread(id) => now.world.threads.get(id).map(|t| t.project.clone()),
+        Caller::Person => None,
+    };
+    let project = match (of_caller, &q.project) {
+        (Some(own), _) => Some(own),
+        (None, Some(named)) => Some(act::project(&web, Some(named)).map_err(no)?),
+        (None, None) => act::project(&web, None).ok(),
+    };
+    let own = project.and_then(|p| now.world.projects.get(&p)).map(|p| p.config.skills.clone());
+    Ok(Json(stewards_core::config::skills(&own.unwrap_or_default())))
 }
 
 #[derive(Deserialize)]

@@ -5,7 +5,7 @@
 
 use crate::live::{Live, RESULT_CHARS, clip, locked};
 use serde_json::Value;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
 use stewards_core::ports::{TurnEnd, TurnEvent};
 use stewards_core::threads::{Can, ContextUse, Steering, Tokens};
@@ -31,6 +31,8 @@ struct State {
     broken: bool,
     /// It rests, by its own word.
     idle: bool,
+    /// What commands have printed so far, by tool call.
+    printed: BTreeMap<String, String>,
 }
 
 impl Updates {
@@ -47,6 +49,7 @@ impl Updates {
         state.aside = None;
         state.broken = false;
         state.idle = false;
+        state.printed.clear();
     }
 
     pub(super) fn idle(&self) -> bool {
@@ -93,9 +96,9 @@ impl Updates {
                 let id = word(&update["toolCallId"]);
                 let title = Some(word(&update["title"])).filter(|t| !t.is_empty());
                 live.emit(TurnEvent::ToolCall { id, title: title.unwrap_or_else(|| word(&update["name"])) });
-                result(live, update);
+                state.result(live, update);
             }
-            "tool_call_update" => result(live, update),
+            "tool_call_update" => state.result(live, update),
             "usage_update" => {
                 if let Some(used) = update["used"].as_u64() {
                     let context = ContextUse { used, window: update["size"].as_u64().filter(|n| *n > 0) };
@@ -150,6 +153,30 @@ impl State {
         }
     }
 
+    /// A tool call that has ended, be it in its first word or in a later one.
+    fn result(&mut self, live: &Live, update: &Value) {
+        let id = word(&update["toolCallId"]);
+        if let Some(more) = update["_meta"]["terminal_output_delta"]["data"].as_str() {
+            let printed = self.printed.entry(id.clone()).or_default();
+            if printed.len() < RESULT_CHARS * 4 {
+                printed.push_str(more);
+            }
+        }
+        let ok = match update["status"].as_str() {
+            Some("completed") => true,
+            Some("failed") => false,
+            _ => return,
+        };
+        let parts = update["content"].as_array().map(Vec::as_slice).unwrap_or_default();
+        let texts: Vec<String> = parts.iter().filter_map(|p| text_of(&p["content"])).collect();
+        let mut text = texts.join("\n");
+        if text.is_empty() {
+            text = self.printed.remove(&id).unwrap_or_else(|| raw(&update["rawOutput"]));
+        }
+        let text = text.chars().take(RESULT_CHARS).collect();
+        live.emit(TurnEvent::ToolResult { id, ok, text });
+    }
+
     /// A failure can come with the words of a normal end.
     fn really(&self, compacts: bool, stderr: Option<String>) -> TurnEnd {
         if self.broken {
@@ -169,17 +196,17 @@ impl State {
     }
 }
 
-/// A tool call that has ended, be it in its first word or in a later one.
-fn result(live: &Live, update: &Value) {
-    let ok = match update["status"].as_str() {
-        Some("completed") => true,
-        Some("failed") => false,
-        _ => return,
-    };
-    let parts = update["content"].as_array().map(Vec::as_slice).unwrap_or_default();
-    let texts: Vec<String> = parts.iter().filter_map(|p| text_of(&p["content"])).collect();
-    let text = texts.join("\n").chars().take(RESULT_CHARS).collect();
-    live.emit(TurnEvent::ToolResult { id: word(&update["toolCallId"]), ok, text });
+/// Where a tool's result has no content of its own: what a server of tools
+/// answered, or all that the agent keeps of it.
+fn raw(output: &Value) -> String {
+    let parts = output["result"]["content"].as_array().or_else(|| output["content"].as_array());
+    let texts = parts.map(|p| p.iter().filter_map(text_of).collect::<Vec<_>>().join("\n"));
+    match (texts, output) {
+        (Some(texts), _) if !texts.is_empty() => texts,
+        (_, Value::Null) => String::new(),
+        (_, Value::String(text)) => text.clone(),
+        (_, other) => other.to_string(),
+    }
 }
 
 fn ending(answer: &Value) -> TurnEnd {
@@ -230,5 +257,13 @@ mod tests {
         let within = counted(&json!({"inputTokens": 95, "outputTokens": 5, "thoughtTokens": 2, "totalTokens": 100}));
         assert_eq!(within.map(|t| (t.input, t.output)), Some((95, 5)));
         assert_eq!(counted(&json!(null)), None);
+    }
+
+    #[test]
+    fn a_tools_result_is_found_where_the_agent_keeps_it() {
+        let text = json!([{"type": "text", "text": "no effort"}]);
+        assert_eq!(raw(&json!({"result": {"content": text}, "error": null})), "no effort");
+        assert_eq!(raw(&json!({"exit": 3})), r#"{"exit":3}"#);
+        assert_eq!((raw(&json!("words")), raw(&json!(null))), ("words".into(), String::new()));
     }
 }

@@ -3,10 +3,12 @@
 
 mod playbook;
 mod project;
+mod skill;
 mod templates;
 
 pub use playbook::{Models, Phase, Playbook, PlaybookKind, Ready, Section, Stage};
 pub use project::ProjectFile;
+pub use skill::{Skill, skills};
 pub use templates::{Starting, starting_files};
 
 use serde::{Deserialize, Serialize};
@@ -42,6 +44,8 @@ pub struct Config {
     /// By file name below `playbooks/`. A file that stopped parsing keeps its
     /// last good version here.
     pub playbooks: BTreeMap<String, Playbook>,
+    /// The project's own, by name.
+    pub skills: BTreeMap<String, Skill>,
     pub problems: Vec<Problem>,
 }
 
@@ -53,7 +57,7 @@ impl Config {
     /// Reads the files of a commit on top of what was good before. A file that
     /// does not parse leaves its last good version in force and a problem.
     pub fn read(last: &Config, commit: &str, files: &BTreeMap<String, String>) -> Config {
-        let mut next = Config { commit: commit.to_owned(), ..Config::default() };
+        let mut next = Config { commit: commit.to_owned(), skills: skill::of_files(files), ..Config::default() };
         match files.get(PROJECT_FILE) {
             None => {}
             Some(text) => match ProjectFile::parse(text) {

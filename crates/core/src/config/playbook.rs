@@ -222,7 +222,7 @@ impl Playbook {
 }
 
 /// The text between the fences and what follows them.
-fn split(text: &str) -> Result<(&str, &str), (usize, &'static str)> {
+pub(super) fn split(text: &str) -> Result<(&str, &str), (usize, &'static str)> {
     let Some(rest) = text.strip_prefix("---").and_then(|r| r.trim_start_matches([' ', '\t']).strip_prefix('\n')) else {
         return Err((1, "the file must begin with a line `---` and front matter"));
     };

@@ -2,10 +2,11 @@
 
 use super::binding::Binding;
 use super::marks::LANES;
-use crate::config::{Playbook, ProjectFile};
+use crate::config::{Playbook, ProjectFile, Skill, skills};
 use crate::machine::World;
 use crate::text::shell;
 use crate::threads::{ModelName, Role, Thread};
+use std::collections::BTreeMap;
 
 /// The exact command that starts a thread of this role from inside its parent.
 pub fn spawn_command(role: Role, model: &ModelName) -> String {
@@ -34,7 +35,22 @@ pub fn brief(world: &World, thread: &Thread) -> String {
         (Role::Worker, Some(binding)) => text.push_str(&worker(thread, binding, playbook)),
         (Role::Reviewer, Some(binding)) => text.push_str(&reviewer(thread, binding)),
     }
+    text.push_str(&reading(project.map(|p| &p.config.skills), thread.role));
     text.push_str(&rules(file));
+    text
+}
+
+/// Which skills there are, and how one is read.
+fn reading(own: Option<&BTreeMap<String, Skill>>, role: Role) -> String {
+    let mut text = String::from("\nSkills, each to be read with `stewards skill show <name>` before you do what it is about:\n");
+    for skill in own.map_or_else(|| skills(&BTreeMap::new()), skills) {
+        text.push_str(&format!("- {}: {}\n", skill.name, skill.description));
+    }
+    match role {
+        Role::Worker => text.push_str("Yours is build-tickets.\n"),
+        Role::Reviewer => text.push_str("Yours is pr-reviewer.\n"),
+        _ => {}
+    }
     text
 }
 

@@ -133,6 +133,32 @@ pub fn agents(dir: Option<&Path>, json: bool) -> Outcome {
     Ok(0)
 }
 
+/// All skills, or the text of one. Without a daemon those that are shipped.
+pub fn skills(dir: Option<&Path>, project: Option<&str>, name: Option<&str>, json: bool) -> Outcome {
+    let path = project.map_or_else(|| "/api/skills".to_owned(), |p| format!("/api/skills?project={}", escape(p)));
+    let all: Vec<Value> = view(dir, &path, |_, w| {
+        let own = w.projects.values().next().filter(|_| w.projects.len() == 1).map(|p| p.config.skills.clone());
+        Ok(value(&stewards_core::config::skills(&own.unwrap_or_default())))
+    })?;
+    let Some(name) = name else {
+        if json {
+            return out::json(&all);
+        }
+        out::table(&["skill", "own", "description"], &rows(&all, &["name", "own", "description"]));
+        return Ok(0);
+    };
+    let Some(skill) = all.iter().find(|s| s["name"] == name) else {
+        let names: Vec<String> = all.iter().map(|s| text(&s["name"])).collect();
+        let says = format!("no skill is called {name}");
+        return Err(Refusal::usage("unknown_skill", says, format!("there are {}", names.join(", "))).into());
+    };
+    if json {
+        return out::json(skill);
+    }
+    out::line(text(&skill["text"]).trim_end());
+    Ok(0)
+}
+
 pub fn environments(dir: Option<&Path>, json: bool) -> Outcome {
     let all: Vec<Value> =
         view(dir, "/api/environments", |_, w| Ok(value(&stewards_core::threads::environment_rows(w))))?;

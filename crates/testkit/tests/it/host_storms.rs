@@ -3,16 +3,16 @@
 //! `SEEDS=n` so many.
 
 use stewards_core::threads::Permission;
-use stewards_testkit::{MINUTE, Rng, Sim, Weather};
+use stewards_testkit::{MINUTE, Plant, Rng, Sim, Weather};
 
 fn env(name: &str) -> Option<u64> {
     std::env::var(name).ok()?.parse().ok()
 }
 
-fn storm(seed: u64) -> Vec<String> {
+fn storm(seed: u64, plant: Option<Plant>) -> Vec<String> {
     let mut rng = Rng::new(seed ^ 0x7057);
     let weather = Weather::host_storm(&mut rng);
-    let mut sim = Sim::new(seed, Weather { crash: 0, ..weather.clone() }, None);
+    let mut sim = Sim::new(seed, Weather { crash: 0, ..weather.clone() }, plant);
     sim.settings.max_live = 3;
     sim.settings.turns_per_hour = if rng.chance(300) { 12 } else { 0 };
     sim.settings.compact_at = if rng.chance(500) { 120_000 } else { 0 };
@@ -45,7 +45,14 @@ fn no_storm_over_threads_loses_or_doubles_a_message() {
         None => 0..env("SEEDS").unwrap_or(80),
     };
     for seed in seeds {
-        let bad = storm(seed);
+        let bad = storm(seed, None);
         assert!(bad.is_empty(), "SEED={seed}: {bad:#?}");
+    }
+}
+
+#[test]
+fn every_bug_planted_into_threads_is_caught() {
+    for plant in Plant::OF_THREADS {
+        assert!((0..60).any(|seed| !storm(seed, Some(plant)).is_empty()), "nobody noticed {plant:?}");
     }
 }
