@@ -99,6 +99,14 @@ async function launched() {
   }
 }
 
+async function until(what, so) {
+  const began = Date.now();
+  while (!(await so())) {
+    assert.ok(Date.now() - began < PATIENCE, what);
+    await new Promise((next) => setTimeout(next, 50));
+  }
+}
+
 before(async () => {
   assert.ok(existsSync(BINARY), `there is no binary at ${BINARY}: set STEWARDS_BIN`);
   mkdirSync(SHOTS, { recursive: true });
@@ -173,6 +181,22 @@ test("an effort and its threads tell what was done", async () => {
   await said.waitFor({ timeout: PATIENCE });
   assert.ok((await said.innerText()).trim().length > 0);
   await second.screenshot({ path: join(SHOTS, "thread.png"), fullPage: true });
+  await second.close();
+});
+
+test("a message is written on a thread's page, and what is typed stays while the page changes", async () => {
+  const second = await context.newPage();
+  await second.goto(`${origin}/`);
+  await second.getByRole("link", { name: "project steward" }).first().click();
+  const box = second.getByRole("textbox", { name: /^Message to thr_/ });
+  await box.fill("Is there anything that you need?");
+  await second.getByRole("button", { name: "Send", exact: true }).click();
+  await second.locator(".turn .message").first().waitFor({ timeout: PATIENCE });
+  await until("the box is empty again", async () => (await box.inputValue()) === "");
+  await box.fill("half a sente");
+  await second.locator(".turn .said").first().waitFor({ timeout: PATIENCE });
+  assert.equal(await box.inputValue(), "half a sente");
+  await second.screenshot({ path: join(SHOTS, "composer.png"), fullPage: true });
   await second.close();
 });
 

@@ -18,13 +18,9 @@ fn main() {
     let word = std::env::args().skip(1).find(|a| !a.starts_with('-'));
     let wanted = |name: &str| word.as_ref().is_none_or(|w| name.contains(w.as_str()));
     println!("one row in one transaction, synchronous=FULL: {} ms at the median", ms(raw_transaction()));
-    for (name, run) in [
-        ("prompt", prompt as fn()),
-        ("memory", memory),
-        ("start", start),
-        ("transcript", transcript),
-        ("stop", stop),
-    ] {
+    for (name, run) in
+        [("prompt", prompt as fn()), ("memory", memory), ("start", start), ("transcript", transcript), ("stop", stop)]
+    {
         if wanted(name) {
             run();
         }

@@ -16,7 +16,7 @@ use stewards_core::machine::{Caller, World};
 use stewards_core::ports::AgentInfo;
 use stewards_core::refusal::{Exit, Refusal};
 use stewards_core::stewards::{self, Binding, LinkedPull};
-use stewards_core::threads::{EnvironmentRow, Role, ThreadRow, environment_rows, thread_row, thread_rows};
+use stewards_core::threads::{EnvironmentRow, Role, Status, ThreadRow, environment_rows, thread_row, thread_rows};
 use stewards_store::{StoreError, Told};
 
 pub(crate) fn router() -> Router<Web> {
@@ -158,7 +158,7 @@ async fn settled(State(web): State<Web>, Path(id): Path<String>, Query(q): Query
     let id = ThreadId(id);
     let rests = |p: &stewards_engine::Published| {
         p.world.threads.get(&id).is_none_or(|t| {
-            let idle = t.turn.is_none() && t.queue.is_empty() && t.steering.is_empty();
+            let idle = t.turn.is_none() && t.queue.is_empty() && t.steering.is_empty() && t.status != Status::Stopping;
             let over = !t.live() || !t.asks.is_empty();
             idle || over || (t.turn.is_none() && thread_row(&p.world, t, &p.now).waits.is_some())
         })

@@ -42,7 +42,8 @@ pub fn brief(world: &World, thread: &Thread) -> String {
 
 /// Which skills there are, and how one is read.
 fn reading(own: Option<&BTreeMap<String, Skill>>, role: Role) -> String {
-    let mut text = String::from("\nSkills, each to be read with `stewards skill show <name>` before you do what it is about:\n");
+    let mut text =
+        String::from("\nSkills, each to be read with `stewards skill show <name>` before you do what it is about:\n");
     for skill in own.map_or_else(|| skills(&BTreeMap::new()), skills) {
         text.push_str(&format!("- {}: {}\n", skill.name, skill.description));
     }

@@ -59,7 +59,7 @@ pub(super) fn draw(world: &World, now: &Moment, form: &Form) -> Page {
         Region::new("ended", "", recently(&ended)),
         Region::new("projects", "", projects(&stewards::project_rows(world))),
     ];
-    Page { title, regions }
+    Page { title, regions, lists: &[] }
 }
 
 /// Threads that belong to no effort.

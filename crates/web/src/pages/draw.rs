@@ -32,6 +32,8 @@ impl Region {
 pub(super) struct Page {
     pub(super) title: String,
     pub(super) regions: Vec<Region>,
+    /// Lists that are there from the beginning, empty or not, in this order.
+    pub(super) lists: &'static [&'static str],
 }
 
 /// Why there is no page.

@@ -25,7 +25,7 @@ pub(super) fn draw(world: &World, now: &Moment, binding: &Binding, story: &[(Tim
     let detail = stewards::detail(world, binding, now);
     let title = format!("{} {}", detail.row.key, detail.row.title);
     let form = Form { page: path_of(world, binding), ..form.clone() };
-    Page { regions: regions(&detail, story, &form), title: format!("{title} · Stewards") }
+    Page { regions: regions(&detail, story, &form), title: format!("{title} · Stewards"), lists: &[] }
 }
 
 pub(super) fn regions(detail: &Detail, story: &[(Timestamp, String)], form: &Form) -> Vec<Region> {

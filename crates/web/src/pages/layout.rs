@@ -25,7 +25,7 @@ fn region(r: &Region) -> Markup {
 }
 
 pub(super) fn whole(page: &Page, said: Option<&str>) -> Markup {
-    let mut lists: Vec<&'static str> = Vec::new();
+    let mut lists: Vec<&'static str> = page.lists.to_vec();
     for within in page.regions.iter().filter_map(|r| r.within) {
         if !lists.contains(&within) {
             lists.push(within);

@@ -62,7 +62,7 @@ pub(super) fn draw(form: &Form) -> Page {
             r
         },
     ));
-    Page { title: "Parts · Stewards".into(), regions }
+    Page { title: "Parts · Stewards".into(), regions, lists: &[] }
 }
 
 fn at(minute: i64) -> Timestamp {

@@ -75,7 +75,11 @@ pub(super) fn regions(
     ];
     regions.extend(transcript::regions(&lines.all, messages, live));
     regions.push(Region::listed("composer".into(), "", "foot", composer(around, form)));
-    Page { title: format!("{} {} · Stewards", around.row.role.word(), around.row.id), regions }
+    Page {
+        title: format!("{} {} · Stewards", around.row.role.word(), around.row.id),
+        regions,
+        lists: &[transcript::LIST, "foot"],
+    }
 }
 
 fn head(around: &Around) -> Markup {

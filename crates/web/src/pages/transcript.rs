@@ -16,7 +16,7 @@ const BATCH: u32 = 1_000;
 /// Lines of a thread that are shown; the oldest ones go first.
 const SHOWN: usize = 5_000;
 /// The list on the page that turns are appended to.
-const LIST: &str = "turns";
+pub(super) const LIST: &str = "turns";
 
 /// The lines read so far. A stream keeps one, so that only new lines are read.
 #[derive(Debug, Default)]
