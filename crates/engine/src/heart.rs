@@ -230,6 +230,11 @@ impl Heart {
         Ok(next_deadline(&self.world, &now).into_iter().chain(retries).map(|d| d.left(&now).max(0)).min())
     }
 
+    /// Gives room back to the disk that is of no use here any more.
+    pub fn shrink(&self) -> Result<u64, StoreError> {
+        self.store.shrink()
+    }
+
     /// Adds lines to transcripts, in one commit.
     pub fn transcribe(&mut self, lines: &[Line]) -> Result<(), StoreError> {
         let batch = self.store.batch()?;

@@ -189,6 +189,7 @@ impl Writer {
         for started in probes {
             self.start(started);
         }
+        let mut shrunk = Instant::now();
         let mut waiting: Vec<Waiting> = cut.into_iter().map(|e| (e, None)).collect();
         loop {
             let (events, answers): (Vec<Event>, Vec<_>) = std::mem::take(&mut waiting).into_iter().unzip();
@@ -205,6 +206,13 @@ impl Writer {
             }
             let rest =
                 self.heart.due(tick(self.began))?.map_or(REST, |ms| Duration::from_millis(ms.unsigned_abs()).min(REST));
+            if shrunk.elapsed() >= REST {
+                shrunk = Instant::now();
+                let bytes = self.heart.shrink()?;
+                if bytes > 0 {
+                    tracing::info!(bytes, "gave room back to the disk");
+                }
+            }
             if !self.gather(rest, &mut waiting)? {
                 // What was said up to here is kept, though its turn is cut.
                 return self.heart.transcribe(&std::mem::take(&mut self.lines));

@@ -38,6 +38,10 @@ pub enum Command {
     },
     /// Let agents go on after `stewards stop --all`
     Resume,
+    /// Write a copy of everything that is known to a file; the daemon may run on
+    Backup { file: PathBuf },
+    /// Put a copy in the place of what is known; the daemon must not run
+    Restore { file: PathBuf },
     /// List the agents that can be started, and how to install the others
     Agents,
     /// Texts that teach an agent a way of working

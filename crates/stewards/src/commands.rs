@@ -7,7 +7,7 @@ mod threads;
 use crate::cli::{Cli, Command, EnvVerb, ProjectVerb, SkillVerb};
 use crate::client::Client;
 use crate::out::{self, Outcome};
-use crate::{background, demo, files, serve, settings, twin};
+use crate::{background, backup, demo, files, serve, settings, twin};
 use anyhow::Context;
 use std::path::Path;
 use stewards_core::machine::Reply;
@@ -23,6 +23,8 @@ pub fn run(cli: Cli) -> Outcome {
         Command::Serve { verb: Some(verb), .. } => background::run(&settings::dir(dir)?, verb, json),
         Command::Stop { .. } => act(Ask::StopAll { on: true }),
         Command::Resume => act(Ask::StopAll { on: false }),
+        Command::Backup { file } => backup::backup(&settings::dir(dir)?, &file, json),
+        Command::Restore { file } => backup::restore(&settings::dir(dir)?, &file, json),
         Command::Agents => lists::agents(dir, json),
         Command::Skill { verb: SkillVerb::List { project } } => lists::skills(dir, project.as_deref(), None, json),
         Command::Skill { verb: SkillVerb::Show { name, project } } => {

@@ -3,6 +3,7 @@
 
 mod agents;
 mod background;
+mod backup;
 mod cli;
 mod client;
 mod commands;

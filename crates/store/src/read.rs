@@ -92,6 +92,13 @@ impl Reader {
         rows::load(&self.conn)
     }
 
+    /// Writes a whole copy of the file, as it is at this moment, to a place where
+    /// nothing is yet. The daemon may go on meanwhile.
+    pub fn backup(&self, to: &Path) -> Result<(), StoreError> {
+        self.conn.prepare_cached(sql::BACKUP)?.execute([to.to_string_lossy()])?;
+        Ok(())
+    }
+
     /// Facts of events after `after`, oldest first.
     pub fn journal(&self, after: u64, limit: u32) -> Result<Vec<JournalLine>, StoreError> {
         self.facts(sql::FACTS_AFTER, params![after, limit])

@@ -51,6 +51,9 @@ statements! {
     TRANSCRIPT_ADD = "INSERT INTO transcript (thread, turn, at, body) VALUES (?1, ?2, ?3, ?4)";
     TRANSCRIPT_OF = "SELECT id, turn, at, body FROM transcript WHERE thread = ?1 AND id > ?2 ORDER BY id LIMIT ?3";
     TRANSCRIPT_END = "SELECT id, turn, at, body FROM (SELECT id, turn, at, body FROM transcript WHERE thread = ?1 ORDER BY id DESC LIMIT ?2) ORDER BY id";
+    BACKUP = "VACUUM INTO ?1";
+    SHRINK = "PRAGMA incremental_vacuum";
+    CHECKPOINT = "PRAGMA wal_checkpoint(TRUNCATE)";
     SAVEPOINT = "SAVEPOINT event";
     SAVEPOINT_BACK = "ROLLBACK TO event";
     SAVEPOINT_RELEASE = "RELEASE event";

@@ -11,6 +11,8 @@ use stewards_core::snapshot::Snapshot;
 
 const SCHEMA: i64 = 1;
 const BASELINE: &str = include_str!("baseline.sql");
+/// Free pages that are given back to the disk: a megabyte.
+const WORTH: u64 = 256;
 /// Deliveries are remembered for seven days.
 const REMEMBER: i64 = 7 * 86_400_000;
 
@@ -91,6 +93,23 @@ impl Store {
 
     pub fn outbox(&self) -> Result<Vec<OutboxRow>, StoreError> {
         outbox(&self.conn)
+    }
+
+    /// Gives room that purged rows left back to the disk, where it is worth while;
+    /// answers how many bytes.
+    pub fn shrink(&self) -> Result<u64, StoreError> {
+        let pages: u64 = self.conn.pragma_query_value(None, "freelist_count", |r| r.get(0))?;
+        if pages < WORTH {
+            return Ok(0);
+        }
+        // Each step of it frees one page; only the last one ends it.
+        for statement in [sql::SHRINK, sql::CHECKPOINT] {
+            let mut steps = self.conn.prepare(statement)?;
+            let mut rows = steps.query([])?;
+            while rows.next()?.is_some() {}
+        }
+        let size: u64 = self.conn.pragma_query_value(None, "page_size", |r| r.get(0))?;
+        Ok(pages * size)
     }
 
     /// Begins a group of events that commit together.

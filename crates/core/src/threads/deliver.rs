@@ -46,9 +46,6 @@ pub fn writable<'a>(world: &'a World, id: &ThreadId) -> Result<&'a Thread, Refus
             format!("bring it back first: stewards thread unarchive {id}"),
         );
     }
-    if thread.status == Status::Stopping {
-        return not("stopping", format!("{id} is being stopped"), "wait until it has stopped".into());
-    }
     let gone = |reason: &str, says: String, hint: &str| {
         Err(Refusal::not_met("thread_environment_unavailable", says, hint).because(reason))
     };
@@ -91,14 +88,14 @@ pub fn told(
 
 /// Accepts a message for a thread, or refuses it before anything is stored.
 ///
-/// | mode | idle, pending | active | starting | error |
-/// |---|---|---|---|---|
-/// | start | begins a turn | refused | refused | begins a turn |
-/// | auto, steer-if-active | begins a turn | goes into it, or waits | waits for its first word | begins a turn |
-/// | steer | begins a turn | goes into it, or waits | waits for its first word | refused |
-/// | queue-if-active | begins a turn | waits for its end | waits for its end | begins a turn |
+/// | mode | idle, pending | active | starting | stopping | error |
+/// |---|---|---|---|---|---|
+/// | start | begins a turn | refused | refused | refused | begins a turn |
+/// | auto, steer-if-active | begins a turn | goes into it, or waits | waits for its first word | waits | begins a turn |
+/// | steer | begins a turn | goes into it, or waits | waits for its first word | waits | refused |
+/// | queue-if-active | begins a turn | waits for its end | waits for its end | waits | begins a turn |
 ///
-/// A thread that is archived, deleted or being stopped takes none. While its
+/// A thread that is archived or deleted takes none. While its
 /// agent waits for the person, or something else keeps a thread from a turn,
 /// the message waits too and the reply says for what; `start` is refused then.
 pub fn deliver(out: &mut Outcome, to: &ThreadId, mode: SendMode, parcel: Parcel) -> Result<MessageId, Refusal> {
@@ -111,6 +108,7 @@ pub fn deliver(out: &mut Outcome, to: &ThreadId, mode: SendMode, parcel: Parcel)
         match thread.status {
             Status::Active => return not("already_active", format!("{to} is at work")),
             Status::Starting => return not("still_starting", format!("{to} is being started")),
+            Status::Stopping => return not("stopping", format!("{to} is being stopped")),
             _ => {}
         }
         if let Some(pending) = thread.asks.first() {
@@ -193,6 +191,8 @@ fn say_what_becomes_of_it(out: &mut Outcome, to: &ThreadId, id: &MessageId, asks
     } else if !waits {
     } else if let Some(title) = asks {
         out.say(format!("{to} waits for the person ({title}); it gets this when that is settled"));
+    } else if thread.status == Status::Stopping {
+        out.say(format!("{to} is being stopped; it gets this then"));
     } else if thread.turn.is_some() {
         out.say(format!("{to} is at work; it gets this when its turn ends"));
     } else if let Some(why) = hindrance(&out.world, thread, &out.now) {

@@ -3,5 +3,6 @@
 mod commands;
 mod demo;
 mod doors;
+mod host;
 mod kills;
 mod rig;

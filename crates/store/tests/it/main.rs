@@ -95,3 +95,28 @@ fn a_reader_sees_what_was_committed_while_the_writer_is_open() {
     assert_eq!(reader.transcript(&thread, 0, 10).unwrap()[0].body["text"], "hi");
     assert_eq!(reader.world().unwrap(), store.load().unwrap());
 }
+
+#[test]
+fn a_purged_transcript_gives_its_room_back_and_a_backup_is_whole() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join(stewards_store::FILE);
+    let mut store = Store::open(&file).unwrap();
+    take(&mut store, &project());
+    let (thread, turn) = (ThreadId("thr_9".into()), TurnId("turn_9".into()));
+    let batch = store.batch().unwrap();
+    for _ in 0..5_000 {
+        batch.transcribe(&thread, &turn, 0, &format!("{{\"text\":\"{}\"}}", "x".repeat(2_000))).unwrap();
+    }
+    batch.commit().unwrap();
+    let copy = dir.path().join("copy.db");
+    Reader::open(&file).unwrap().backup(&copy).unwrap();
+    assert!(Reader::open(&file).unwrap().backup(&copy).is_err(), "nothing is written over");
+    assert_eq!(store.shrink().unwrap(), 0, "nothing is free yet");
+    store.connection().execute("DELETE FROM transcript", []).unwrap();
+    let freed = store.shrink().unwrap();
+    assert!(freed > 8_000_000, "{freed}");
+    assert!(std::fs::metadata(&file).unwrap().len() < 1_000_000);
+    let kept = Reader::open(&copy).unwrap();
+    assert_eq!(kept.transcript_end(&thread, 10_000).unwrap().len(), 5_000);
+    assert_eq!(kept.world().unwrap().projects.len(), 1);
+}

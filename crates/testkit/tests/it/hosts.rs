@@ -87,7 +87,7 @@ fn every_mode_is_defined_on_every_state_of_a_thread() {
         ("starting", [no("still_starting"), "waits".into(), "waits".into(), "waits".into(), "waits".into()]),
         ("error", ["turn".into(), "turn".into(), no("errored"), "turn".into(), "turn".into()]),
         ("asking", [no("already_active"), "waits".into(), "waits".into(), "waits".into(), "waits".into()]),
-        ("stopping", [(); 5].map(|()| no("stopping"))),
+        ("stopping", [no("stopping"), "waits".into(), "waits".into(), "waits".into(), "waits".into()]),
         ("archived", [(); 5].map(|()| no("archived"))),
         ("deleted", [(); 5].map(|()| no("deleted"))),
     ];
