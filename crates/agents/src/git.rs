@@ -152,6 +152,22 @@ impl Repo for GitRepos {
     }
 }
 
+/// What a checkout calls `origin`; a path is written from the root on.
+pub fn origin(checkout: &Path) -> Option<String> {
+    let asked = std::process::Command::new("git")
+        .args(["remote", "get-url", "origin"])
+        .current_dir(checkout)
+        .stderr(std::process::Stdio::null())
+        .output()
+        .ok()?;
+    let url = String::from_utf8(asked.stdout).ok()?.trim().to_owned();
+    let path = checkout.join(&url);
+    if !url.contains(':') && path.exists() {
+        return path.canonicalize().ok()?.to_str().map(str::to_owned);
+    }
+    (asked.status.success() && !url.is_empty()).then_some(url)
+}
+
 /// What a directory takes on the disk. Links are not followed.
 fn bytes_below(path: &Path) -> u64 {
     use std::os::unix::fs::MetadataExt;

@@ -19,7 +19,7 @@ mod slot;
 mod wire;
 mod worktrees;
 
-pub use git::GitRepos;
+pub use git::{GitRepos, origin};
 pub use known::{found, known};
 pub use runners::Runners;
 pub use setup::{MARK, McpEndpoint, Protocol, Provider, Setup, THREAD};

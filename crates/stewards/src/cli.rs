@@ -126,9 +126,12 @@ pub struct Demo {
     /// Press the Merge button too, and end when the ticket is done
     #[arg(long)]
     pub yes: bool,
-    /// Seconds without any news after which it is said to be stuck
-    #[arg(long, default_value_t = 120)]
-    pub patience: u64,
+    /// The agent that does the work, which has to be installed and logged in (default: one that follows a script)
+    #[arg(long, value_name = "PROVIDER[/MODEL[/LEVEL]]")]
+    pub agent: Option<String>,
+    /// Seconds without any news after which it is said to be stuck (default: 120, and 1800 with --agent)
+    #[arg(long)]
+    pub patience: Option<u64>,
 }
 
 #[derive(Debug, Args)]
@@ -158,15 +161,16 @@ pub struct OneProject {
 
 #[derive(Debug, Subcommand)]
 pub enum ProjectVerb {
-    /// Add a project
+    /// Add a project: by its name, repository and remote, or by a checkout of it
     Add {
+        /// A name, or the path of a checkout whose `origin` says the rest
         name: String,
         /// owner/name
-        #[arg(long)]
-        repo: String,
+        #[arg(long, requires = "remote")]
+        repo: Option<String>,
         /// What git clone takes
-        #[arg(long)]
-        remote: String,
+        #[arg(long, requires = "repo")]
+        remote: Option<String>,
     },
     /// List projects
     List,

@@ -10,6 +10,7 @@ use crate::out::{self, Outcome};
 use crate::{background, backup, demo, files, serve, settings, twin};
 use anyhow::Context;
 use std::path::Path;
+use stewards_core::entity::RepoName;
 use stewards_core::machine::Reply;
 use stewards_core::refusal::Refusal;
 use stewards_web::Ask;
@@ -36,9 +37,10 @@ pub fn run(cli: Cli) -> Outcome {
         Command::Init(args) => files::init(&args, json),
         Command::Check { path } => files::check(path.as_deref(), json),
         Command::Link => link(dir, json),
-        Command::Project { verb: ProjectVerb::Add { name, repo, remote } } => {
+        Command::Project { verb: ProjectVerb::Add { name, repo: Some(repo), remote: Some(remote) } } => {
             act(Ask::AddProject { name, repo, remote })
         }
+        Command::Project { verb: ProjectVerb::Add { name, .. } } => act(of_checkout(Path::new(&name))?),
         Command::Project { verb: ProjectVerb::List } => lists::projects(dir, json),
         Command::Enable(p) => act(Ask::Switch { project: p.project, on: true }),
         Command::Disable(p) => act(Ask::Switch { project: p.project, on: false }),
@@ -89,6 +91,18 @@ fn link(dir: Option<&Path>, json: bool) -> Outcome {
     }
     out::line(&url);
     Ok(0)
+}
+
+/// The project that a checkout belongs to. The checkout itself is left alone.
+fn of_checkout(path: &Path) -> anyhow::Result<Ask> {
+    let no = |says: String| {
+        let hint = "name a checkout that has an `origin`, or give a name with --repo and --remote";
+        Refusal::usage("no_origin", says, hint)
+    };
+    let remote = stewards_agents::origin(path).ok_or_else(|| no(format!("{} has no origin", path.display())))?;
+    let repo = RepoName::of_remote(&remote).ok_or_else(|| no(format!("`{remote}` names no owner and repository")))?;
+    let name = repo.0.rsplit('/').next().unwrap_or_default().to_owned();
+    Ok(Ask::AddProject { name, repo: repo.0, remote })
 }
 
 /// A text that a caller's own process reads, from a regular file only.

@@ -22,7 +22,7 @@ use story::Story;
 const BEAT: Duration = Duration::from_millis(200);
 
 pub fn run(dir: Option<&Path>, args: &cli::Demo, json: bool) -> Outcome {
-    let place = Place::take(dir)?;
+    let place = Place::take(dir, args.agent.as_deref())?;
     if let Some(summary) = place.finished()? {
         return end(&summary, json);
     }
@@ -137,7 +137,7 @@ fn play(
         }
         let row: Value = client.get::<Value>(&format!("/api/show/{ticket}")).unwrap_or(Value::Null);
         let ended = row["open"] == false;
-        let stuck = news.elapsed() > Duration::from_secs(args.patience);
+        let stuck = news.elapsed() > Duration::from_secs(args.patience.unwrap_or(if place.scripted() { 120 } else { 1_800 }));
         let waiting = row["needs"].as_array().is_some_and(|n| !n.is_empty());
         if args.yes && waiting {
             press(&client, &row, &mut story);

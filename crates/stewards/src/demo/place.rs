@@ -6,7 +6,8 @@ use anyhow::Context;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
-use stewards_core::refusal::Refusal;
+use stewards_core::refusal::{Exit, Refusal};
+use stewards_core::threads::ModelName;
 use stewards_store::DirLock;
 
 /// Chosen once.
@@ -16,6 +17,16 @@ struct Chosen {
     daemon_port: u16,
     linear_token: String,
     github_token: String,
+    /// The model of all its threads.
+    #[serde(default = "scripted")]
+    agent: String,
+}
+
+/// The agent that needs no account.
+const SCRIPTED: &str = "scripted";
+
+fn scripted() -> String {
+    SCRIPTED.to_owned()
 }
 
 /// A directory with `home` (the daemon's), `twin` and two logs.
@@ -28,7 +39,10 @@ pub struct Place {
 impl Place {
     /// Takes the directory, or a fresh temporary one, and makes in it what the
     /// two processes are started with.
-    pub fn take(dir: Option<&Path>) -> anyhow::Result<Place> {
+    ///
+    /// A demo goes on with the agent that it was begun with.
+    pub fn take(dir: Option<&Path>, agent: Option<&str>) -> anyhow::Result<Place> {
+        let agent = agent.map(installed).transpose()?;
         let dir = match dir {
             Some(dir) => std::path::absolute(dir)?,
             None => std::env::temp_dir().join(format!("stewards-demo-{}", &stewards_engine::secret()[..8])),
@@ -48,8 +62,13 @@ impl Place {
                 daemon_port: two.local_addr()?.port(),
                 linear_token: stewards_engine::secret(),
                 github_token: stewards_engine::secret(),
+                agent: agent.clone().unwrap_or_else(scripted),
             };
             settings::write_private(&file, &chosen)?;
+        }
+        if let Some(other) = agent.filter(|a| *a != chosen.agent) {
+            let says = format!("the demo in {} was begun with {}, not {other}", dir.display(), chosen.agent);
+            return Err(Refusal::usage("other_agent", says, "begin another one with --dir").into());
         }
         let place = Place { dir, chosen, _lock: lock };
         place.prepare()?;
@@ -94,6 +113,15 @@ impl Place {
             ci_delay_ms: 1_500,
         };
         settings::write_private(&self.twin_file(), &twin)
+    }
+
+    /// The model of all its threads.
+    pub fn agent(&self) -> &str {
+        &self.chosen.agent
+    }
+
+    pub fn scripted(&self) -> bool {
+        self.chosen.agent == SCRIPTED
     }
 
     pub fn home(&self) -> PathBuf {
@@ -152,4 +180,16 @@ impl Place {
 
 fn free_port() -> anyhow::Result<std::net::TcpListener> {
     std::net::TcpListener::bind(("127.0.0.1", 0)).context("no port on loopback is free")
+}
+
+/// The model's name, if its agent can be started here.
+fn installed(named: &str) -> anyhow::Result<String> {
+    let model = ModelName::parse(named).map_err(|e| Refusal::usage("bad_model", e, "write provider/model/level"))?;
+    let found = crate::agents::providers(&Settings::default())?;
+    if !found.contains_key(&model.provider) {
+        let says = format!("no agent called {} is installed", model.provider);
+        let hint = "see which there are and how to install one: stewards agents";
+        return Err(Refusal::new(Exit::Unreachable, "provider_unavailable", says, hint).into());
+    }
+    Ok(model.to_string())
 }

@@ -44,7 +44,8 @@ pub fn seed(place: &Place) -> anyhow::Result<()> {
         ("sign.txt".into(), SIGN.into()),
         ("test.sh".into(), TEST.into()),
     ]);
-    let starting = Starting { team: TEAM, steward: "scripted", worker: "scripted", reviewer: "scripted" };
+    let agent = place.agent();
+    let starting = Starting { team: TEAM, steward: agent, worker: agent, reviewer: agent };
     for (path, text) in starting_files(&starting) {
         files.insert(format!(".bb/{path}"), text);
     }
