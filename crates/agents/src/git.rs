@@ -161,11 +161,14 @@ pub fn origin(checkout: &Path) -> Option<String> {
         .output()
         .ok()?;
     let url = String::from_utf8(asked.stdout).ok()?.trim().to_owned();
+    if !asked.status.success() || url.is_empty() {
+        return None;
+    }
     let path = checkout.join(&url);
     if !url.contains(':') && path.exists() {
         return path.canonicalize().ok()?.to_str().map(str::to_owned);
     }
-    (asked.status.success() && !url.is_empty()).then_some(url)
+    Some(url)
 }
 
 /// What a directory takes on the disk. Links are not followed.

@@ -22,6 +22,15 @@ impl RepoName {
         (fine(owner) && fine(name)).then(|| RepoName(text.to_owned()))
     }
 
+    /// The last two parts of what `git clone` takes: of an https or ssh address, or of a path.
+    pub fn of_remote(remote: &str) -> Option<RepoName> {
+        let path = remote.trim().trim_end_matches('/');
+        let path = path.strip_suffix(".git").unwrap_or(path);
+        let mut parts = path.rsplit(['/', ':']);
+        let (name, owner) = (parts.next()?, parts.next()?);
+        RepoName::parse(&format!("{owner}/{name}"))
+    }
+
     pub fn owner(&self) -> &str {
         self.0.split('/').next().unwrap_or("")
     }
@@ -110,5 +119,24 @@ impl Entity {
 
     pub fn binding(&self) -> BindingId {
         BindingId(format!("{}_{}", BindingId::PREFIX, &text::hash(&self.canonical())[..12]))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_repository_is_named_by_the_end_of_its_remote() {
+        let of = |remote: &str| RepoName::of_remote(remote).map(|r| r.0);
+        for remote in [
+            "https://github.com/acme/shop.git",
+            "git@github.com:acme/shop.git",
+            "ssh://git@host:22/acme/shop/",
+            "/srv/acme/shop",
+        ] {
+            assert_eq!(of(remote).as_deref(), Some("acme/shop"), "{remote}");
+        }
+        assert_eq!(of("shop.git"), None);
     }
 }

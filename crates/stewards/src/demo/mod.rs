@@ -137,7 +137,8 @@ fn play(
         }
         let row: Value = client.get::<Value>(&format!("/api/show/{ticket}")).unwrap_or(Value::Null);
         let ended = row["open"] == false;
-        let stuck = news.elapsed() > Duration::from_secs(args.patience.unwrap_or(if place.scripted() { 120 } else { 1_800 }));
+        let stuck =
+            news.elapsed() > Duration::from_secs(args.patience.unwrap_or(if place.scripted() { 120 } else { 1_800 }));
         let waiting = row["needs"].as_array().is_some_and(|n| !n.is_empty());
         if args.yes && waiting {
             press(&client, &row, &mut story);

@@ -83,6 +83,22 @@ fn the_daemon_runs_in_the_background_and_says_so() {
 }
 
 #[test]
+fn a_project_is_added_by_a_checkout_of_it() {
+    let home = Home::new();
+    let root = home.dir.path();
+    std::fs::create_dir_all(root.join("acme")).unwrap();
+    let clone = ["clone", "--quiet", "--bare", "remote.git", "acme/tools.git"];
+    assert!(Command::new("git").args(clone).current_dir(root).output().unwrap().status.success());
+    let clone = ["clone", "--quiet", "acme/tools.git", "mine"];
+    assert!(Command::new("git").args(clone).current_dir(root).output().unwrap().status.success());
+    home.good(&["project", "add", &root.join("mine").display().to_string()]);
+    let all = home.json(&["project", "list"]);
+    assert!(all.as_array().unwrap().iter().any(|p| p["name"] == "tools" && p["repo"] == "acme/tools"), "{all}");
+    let (_, error, code) = home.run(&["project", "add", &root.display().to_string()]);
+    assert!(code == 2 && error.contains("has no origin"), "{error}");
+}
+
+#[test]
 fn a_thread_is_started_told_waited_for_put_away_and_brought_back() {
     let home = Home::new();
     let id = home.spawn(&[]);
