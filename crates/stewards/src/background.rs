@@ -6,6 +6,7 @@ use crate::settings::{self, DaemonFile};
 use anyhow::Context;
 use rustix::process::{Pid, Signal};
 use std::fs::OpenOptions;
+use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -18,6 +19,8 @@ const LOG: &str = "daemon.log";
 const LOG_BYTES: u64 = 10_000_000;
 /// It may have much to settle before it serves.
 const START: Duration = Duration::from_secs(60);
+/// One that was started at the same time is waited for so long.
+const OTHER: Duration = Duration::from_secs(2);
 /// Five seconds for the agents, and some for itself.
 const END: Duration = Duration::from_secs(20);
 
@@ -30,12 +33,10 @@ pub fn run(dir: &Path, verb: ServeVerb, json: bool) -> Outcome {
     }
 }
 
-/// The daemon that `daemon.json` names, if that process still runs.
+/// The daemon that `daemon.json` names, if it listens: what a killed one left
+/// behind may name a pid that is another's by now.
 fn running(dir: &Path) -> Option<DaemonFile> {
-    let found = settings::daemon(dir)?;
-    // A file that a killed daemon left names a pid that may be another's by now.
-    let held = settings::lock(dir, "a look at the daemon").is_err();
-    (held && alive(found.pid)).then_some(found)
+    settings::daemon(dir).filter(|found| UnixStream::connect(&found.socket).is_ok())
 }
 
 fn alive(pid: u32) -> bool {
@@ -64,6 +65,13 @@ fn start(dir: &Path, json: bool) -> Outcome {
             return say(json, &found, "serves");
         }
         if let Some(ended) = child.try_wait()? {
+            // Another one may have been started in the same moment, and is not quite there.
+            while began.elapsed() < OTHER {
+                if let Some(found) = running(dir) {
+                    return say(json, &found, "runs already");
+                }
+                std::thread::sleep(Duration::from_millis(20));
+            }
             let last = tail(dir, 5).join("\n");
             let says = format!("the daemon ended as it started ({ended}): {last}");
             return Err(

@@ -64,7 +64,7 @@ pub fn thread_row(world: &World, thread: &Thread, now: &Moment) -> ThreadRow {
         id: thread.id.to_string(),
         title: thread.title.clone(),
         role: thread.role,
-        status: thread.status.word(),
+        status: if thread.deleted.is_some() { "deleted" } else { thread.status.word() },
         parent: thread.parent.as_ref().map(ToString::to_string),
         owner: thread.owner.as_ref().map(ToString::to_string),
         project: world.projects.get(&thread.project).map(|p| p.name.clone()).unwrap_or_default(),

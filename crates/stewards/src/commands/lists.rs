@@ -373,7 +373,12 @@ pub fn thread(dir: Option<&Path>, id: &str, json: bool) -> Outcome {
 /// Crumbs of text are joined; a call and its result have a line each.
 pub fn transcript(lines: &[Value]) {
     let mut words = String::new();
+    let mut turn = &Value::Null;
     for line in lines {
+        if line["turn"] != *turn {
+            say(&mut words);
+            turn = &line["turn"];
+        }
         let body = &line["body"];
         if let Some(more) = body["text"]["text"].as_str() {
             words.push_str(more);
