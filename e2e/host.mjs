@@ -155,7 +155,7 @@ export class Host {
   async end() {
     await this.kill("SIGTERM");
     for (const pid of this.processes()) process.kill(Number(pid), "SIGKILL");
-    rmSync(this.root, { recursive: true, force: true });
+    rmSync(this.root, { recursive: true, force: true, maxRetries: 20, retryDelay: 100 });
   }
 }
 

@@ -112,21 +112,42 @@ pub(crate) fn start(
 
 /// The end of what a process wrote to its error stream.
 #[derive(Default)]
-pub(crate) struct Tail(Mutex<VecDeque<u8>>);
+pub(crate) struct Tail(Mutex<Kept>);
+
+#[derive(Default)]
+struct Kept {
+    bytes: VecDeque<u8>,
+    /// How many there were in all.
+    seen: u64,
+}
 
 impl Tail {
     fn add(&self, bytes: &[u8]) {
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        kept.extend(bytes);
-        let over = kept.len().saturating_sub(TAIL_BYTES);
-        kept.drain(..over);
+        kept.bytes.extend(bytes);
+        kept.seen += bytes.len() as u64;
+        let over = kept.bytes.len().saturating_sub(TAIL_BYTES);
+        kept.bytes.drain(..over);
+    }
+
+    /// A place in what was written, for [`Tail::since`].
+    pub(crate) fn place(&self) -> u64 {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).seen
+    }
+
+    /// The lines that were written since, the last one first, as far as they are kept.
+    pub(crate) fn since(&self, place: u64) -> Vec<String> {
+        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let new = usize::try_from(kept.seen.saturating_sub(place)).unwrap_or(usize::MAX);
+        let old = kept.bytes.len().saturating_sub(new);
+        let text = String::from_utf8_lossy(&kept.bytes.make_contiguous()[old..]).into_owned();
+        let lines = text.lines().rev().map(str::trim).filter(|l| !l.is_empty());
+        lines.map(|l| l.chars().take(500).collect()).collect()
     }
 
     /// The last line that is not blank.
     pub(crate) fn last_line(&self) -> Option<String> {
-        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let text = String::from_utf8_lossy(kept.make_contiguous()).into_owned();
-        text.lines().rev().map(str::trim).find(|l| !l.is_empty()).map(|l| l.chars().take(500).collect())
+        self.since(0).into_iter().next()
     }
 }
 

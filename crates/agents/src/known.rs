@@ -1,6 +1,7 @@
 //! The agents that are known by name, and what is installed of them.
 
 use crate::child::inherited;
+use crate::processes;
 use crate::setup::{Protocol, Provider};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -115,7 +116,7 @@ async fn one(name: &str, provider: &Provider, path: &OsString) -> AgentInfo {
     let command = look(&provider.command, provider.env.get("PATH").map(OsString::from).as_ref().unwrap_or(path));
     let known = KNOWN.iter().find(|k| k.provider == name);
     let version = match (&command, known) {
-        (Some(command), Some(known)) if !known.version.is_empty() => version(command, known.version).await,
+        (Some(command), Some(known)) if !known.version.is_empty() => version(command, provider, known).await,
         _ => None,
     };
     let missing = command.is_none().then(|| {
@@ -131,11 +132,25 @@ async fn one(name: &str, provider: &Provider, path: &OsString) -> AgentInfo {
     }
 }
 
-async fn version(command: &Path, args: &[&str]) -> Option<String> {
+async fn version(command: &Path, provider: &Provider, known: &Known) -> Option<String> {
     let mut asked = Command::new(command);
-    asked.args(args).env_clear().envs(inherited());
-    asked.stdin(Stdio::null()).stderr(Stdio::null()).kill_on_drop(true);
-    let output = tokio::time::timeout(PATIENCE, asked.output()).await.ok()?.ok()?;
+    // Other arguments than the usual ones may say what it is that runs, such as a
+    // script of `node`.
+    if provider.args != known.args {
+        asked.args(&provider.args);
+    }
+    asked.args(known.version).env_clear().envs(inherited()).env("DISABLE_AUTOUPDATER", "1").envs(&provider.env);
+    asked.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+    // Some hand over to a child, which a timeout has to end as well.
+    let child = asked.process_group(0).kill_on_drop(true).spawn().ok()?;
+    let pid = child.id().and_then(|id| i32::try_from(id).ok());
+    let mut output = std::pin::pin!(child.wait_with_output());
+    let Ok(output) = tokio::time::timeout(PATIENCE, &mut output).await else {
+        // It was not waited for yet, so the pid is still its own.
+        pid.into_iter().for_each(processes::kill_group);
+        return None;
+    };
+    let output = output.ok()?;
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     let line = text.lines().map(str::trim).find(|l| !l.is_empty())?;
     output.status.success().then(|| line.chars().take(80).collect())
@@ -164,6 +179,22 @@ mod tests {
         assert_eq!(names, ["claude-code", "codex"]);
         assert_eq!(all["codex"].command, Path::new("/mine"));
         assert_eq!(all["claude-code"].command, dir.path().join("claude"));
+    }
+
+    #[tokio::test]
+    async fn the_version_is_that_of_the_script_and_not_of_what_runs_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let script = dir.path().join("adapter.sh");
+        std::fs::write(&script, "echo \"adapter 2.6.0 $1\"; echo more\n").unwrap();
+        let of = |args: &[&str]| Provider {
+            protocol: Protocol::Acp,
+            command: "sh".into(),
+            args: args.iter().map(|a| (*a).to_owned()).collect(),
+            env: BTreeMap::new(),
+        };
+        let all = known(&BTreeMap::from([("codex".to_owned(), of(&[script.to_str().unwrap()]))])).await;
+        let codex = all.iter().find(|a| a.provider == "codex").unwrap();
+        assert_eq!(codex.version.as_deref(), Some("adapter 2.6.0 --version"));
     }
 
     #[tokio::test]

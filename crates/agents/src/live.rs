@@ -63,11 +63,11 @@ impl Live {
 
     /// Nothing that comes after this belongs to the turn; nobody waits for answers.
     pub(crate) fn over(&self) {
-        let open: Vec<String> = locked(&self.asks).open.keys().cloned().collect();
-        for key in open {
-            self.unask(&key);
+        // In this order, so that no ask slips in and is waited for when nobody answers.
+        let Some(turn) = locked(&self.turn).take() else { return };
+        for key in std::mem::take(&mut locked(&self.asks).open).into_keys() {
+            turn.take(TurnEvent::Unasks { key });
         }
-        *locked(&self.turn) = None;
     }
 
     pub(crate) fn busy(&self) -> bool {

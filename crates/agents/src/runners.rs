@@ -152,7 +152,7 @@ impl Runners {
     async fn put_in(&self, thread: &ThreadId, turn: &TurnId, text: &str) -> Steered {
         let running = self.slots.known(thread).and_then(|s| s.running());
         match running.filter(|r| r.live.is(turn)) {
-            Some(running) => running.steer(text).await,
+            Some(running) => running.steer(turn, text).await,
             None => Steered::NotTaken,
         }
     }

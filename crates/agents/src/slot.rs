@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use stewards_core::ids::ThreadId;
+use stewards_core::ids::{ThreadId, TurnId};
 use stewards_core::ports::{Steered, TurnEnd, TurnJob, TurnSink};
 use stewards_core::threads::{ModelName, Permission};
 use tokio::sync::watch;
@@ -133,8 +133,9 @@ impl Running {
     }
 
     pub(crate) async fn talk(&self, setup: &Setup, job: &TurnJob, sink: Arc<dyn TurnSink>) -> Result<TurnEnd, Broken> {
+        let place = self.wire.tail.place();
         let said = match &self.speech {
-            Speech::Acp(acp) => acp.talk(job, (setup.mcp)(&job.thread), sink, || self.wire.tail.last_line()).await,
+            Speech::Acp(acp) => acp.talk(job, (setup.mcp)(&job.thread), sink, || self.wire.tail.since(place)).await,
             Speech::Claude(claude) => claude.talk(job, sink).await,
         };
         match said {
@@ -147,17 +148,25 @@ impl Running {
         }
     }
 
-    pub(crate) async fn steer(&self, text: &str) -> Steered {
+    pub(crate) async fn steer(&self, turn: &TurnId, text: &str) -> Steered {
         let steer = async {
             match &self.speech {
                 Speech::Acp(acp) => acp.steer(text).await,
                 Speech::Claude(claude) => claude.steer(text).await,
             }
         };
+        // An agent that never answers must not hold the thread up for ever.
+        let over = async {
+            while self.live.is(turn) {
+                tokio::time::sleep(Duration::from_millis(500)).await;
+            }
+            tokio::time::sleep(Duration::from_secs(1)).await;
+        };
         tokio::select! {
             biased;
             how = steer => how,
             _ = self.died() => Steered::Unknown,
+            () = over => Steered::Unknown,
         }
     }
 

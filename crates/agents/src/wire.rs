@@ -57,17 +57,19 @@ pub(crate) fn messages(
     stdout: ChildStdout,
     live: Arc<Live>,
 ) -> impl Stream<Item = io::Result<String>> + Send + 'static {
-    futures::stream::unfold((BufReader::new(stdout), live), |(mut from, live)| async move {
+    futures::stream::unfold((BufReader::new(stdout), live, false), |(mut from, live, mut within)| async move {
         loop {
             let mut line = Vec::new();
             match (&mut from).take(LINE_BYTES).read_until(b'\n', &mut line).await {
                 Ok(0) => return None,
                 Ok(_) => {}
-                Err(error) => return Some((Err(error), (from, live))),
+                Err(error) => return Some((Err(error), (from, live, within))),
             }
             live.touch();
-            if let Some(message) = message(line) {
-                return Some((Ok(message), (from, live)));
+            // A line that is too long comes in parts, and no part is a message.
+            let part = std::mem::replace(&mut within, !line.ends_with(b"\n"));
+            if let (false, Some(message)) = (part, message(line)) {
+                return Some((Ok(message), (from, live, within)));
             }
         }
     })

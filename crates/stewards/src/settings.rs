@@ -45,6 +45,8 @@ pub struct Settings {
     pub idle_release_s: u64,
     /// Seconds for which an archived thread's worktree stays.
     pub grace_s: u64,
+    /// Days after which the worktree of an idle thread goes, until it is needed again; 0 for never.
+    pub retention_days: u64,
     /// Tokens of context beyond which it is compacted after a turn; 0 for never.
     pub compact_at: u64,
     /// Seconds without a sign of life after which a turn has failed.
@@ -98,6 +100,7 @@ impl Default for Settings {
             max_live_project: usual.max_live_project,
             idle_release_s: seconds(usual.idle_release),
             grace_s: seconds(usual.grace),
+            retention_days: seconds(usual.retention) / 86_400,
             compact_at: usual.compact_at,
             silence_s: 15 * 60,
             setup_s: 15 * 60,
@@ -129,6 +132,7 @@ impl Settings {
             max_live_project: self.max_live_project.max(1),
             idle_release: ms(self.idle_release_s),
             grace: ms(self.grace_s),
+            retention: ms(self.retention_days.saturating_mul(86_400)),
             compact_at: self.compact_at,
             providers,
             model: self.model.clone(),

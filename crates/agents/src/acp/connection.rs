@@ -15,7 +15,7 @@ use tokio::process::{ChildStdin, ChildStdout};
 use tokio::sync::oneshot;
 
 /// The longest description of what leave is asked for, in characters.
-const DETAIL: usize = 2_000;
+pub(crate) const DETAIL: usize = 2_000;
 
 /// Runs until the agent closes its output, or the wire breaks.
 pub(super) async fn converse(

@@ -3,7 +3,7 @@
 mod connection;
 mod updates;
 
-pub(crate) use connection::detail;
+pub(crate) use connection::{DETAIL, detail};
 
 use crate::child::Child;
 use crate::live::{Live, clip, locked};
@@ -22,7 +22,7 @@ use tokio::sync::{OnceCell, oneshot, watch};
 use updates::Updates;
 
 /// A turn that a late message began is over when the agent says so, or says
-/// nothing for so long.
+/// nothing for so long; and what becomes of a message is waited for no longer.
 const QUIET: Duration = Duration::from_secs(5);
 
 /// The process is of no more use.
@@ -58,8 +58,26 @@ pub(crate) struct Acp {
     coming: Mutex<Option<oneshot::Receiver<ConnectionTo<Agent>>>>,
     able: OnceCell<Able>,
     session: Mutex<Option<Session>>,
-    /// Messages that are being handed over, and whether one of them began a turn of its own.
-    steering: watch::Sender<(usize, bool)>,
+    steering: watch::Sender<Handing>,
+}
+
+/// Messages on their way into the live turn.
+#[derive(Clone, Copy, Default)]
+struct Handing {
+    count: usize,
+    /// One of them began a turn of its own.
+    late: bool,
+    /// What becomes of them is not waited for any longer.
+    given_up: bool,
+}
+
+/// Counts a message as handed over, also when its caller gave it up.
+struct Handed<'a>(&'a watch::Sender<Handing>);
+
+impl Drop for Handed<'_> {
+    fn drop(&mut self) {
+        self.0.send_modify(|s| s.count = s.count.saturating_sub(1));
+    }
 }
 
 impl Acp {
@@ -97,7 +115,7 @@ impl Acp {
         job: &TurnJob,
         endpoint: McpEndpoint,
         sink: Arc<dyn TurnSink>,
-        stderr: impl Fn() -> Option<String>,
+        stderr: impl Fn() -> Vec<String>,
     ) -> Result<TurnEnd, Broken> {
         let link = self.link().await?;
         let able = *self.able.get_or_try_init(|| self.initialize(&link)).await?;
@@ -122,8 +140,13 @@ impl Acp {
     /// that came too late for this prompt may have begun a turn that no answer ends.
     async fn last_messages(&self) {
         let mut steering = self.steering.subscribe();
-        let late = steering.wait_for(|(n, _)| *n == 0).await.is_ok_and(|s| s.1);
-        self.steering.send_modify(|s| s.1 = false);
+        if tokio::time::timeout(QUIET, steering.wait_for(|s| s.count == 0)).await.is_err() {
+            self.steering.send_modify(|s| s.given_up = true);
+            // They hear of it before the turn is over.
+            let _ = tokio::time::timeout(Duration::from_secs(1), steering.wait_for(|s| s.count == 0)).await;
+        }
+        let late = self.steering.borrow().late;
+        self.steering.send_modify(|s| (s.late, s.given_up) = (false, false));
         while late && !self.updates.idle() && self.live.last_sign().elapsed() < QUIET {
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
@@ -131,21 +154,27 @@ impl Acp {
 
     pub(crate) async fn steer(&self, text: &str) -> Steered {
         let (Some(link), Some(session)) = (self.link.get(), self.live.session()) else { return Steered::NotTaken };
-        self.steering.send_modify(|s| s.0 += 1);
+        self.steering.send_modify(|s| s.count += 1);
+        let _handed = Handed(&self.steering);
+        let mut steering = self.steering.subscribe();
         let ask = json!({
             "sessionId": session,
             "prompt": [{"type": "text", "text": text}],
             // Where nothing is at work any more, the message stays with us.
             "_meta": {"steering": {"idleBehavior": "promptRequired"}},
         });
-        let answer = send(link, "_session/steering", ask).await;
+        let answer = tokio::select! {
+            biased;
+            answer = send(link, "_session/steering", ask) => answer,
+            _ = steering.wait_for(|s| s.given_up) => return Steered::Unknown,
+        };
         let (how, late) = match answer.as_ref().map(|a| a["outcome"].as_str().unwrap_or_default()) {
             Ok("injected" | "queued") => (Steered::Taken, false),
             Ok("startedNewTurn") => (Steered::Taken, true),
             Err(error) if is_lost(error) => (Steered::Unknown, false),
             _ => (Steered::NotTaken, false),
         };
-        self.steering.send_modify(|s| *s = (s.0.saturating_sub(1), s.1 || late));
+        self.steering.send_modify(|s| s.late |= late);
         how
     }
 

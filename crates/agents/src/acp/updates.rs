@@ -112,7 +112,7 @@ impl Updates {
 
     /// Takes the answer to the prompt: confirms the turn if no update did, passes
     /// on what the agent counted, and says how the turn ended.
-    pub(super) fn answered(&self, live: &Live, answer: &Value, compacts: bool, stderr: Option<String>) -> TurnEnd {
+    pub(super) fn answered(&self, live: &Live, answer: &Value, compacts: bool, stderr: Vec<String>) -> TurnEnd {
         let state = locked(&self.0);
         live.confirm(state.can(&live.session().unwrap_or_default()));
         if let Some(tokens) = counted(&answer["usage"]) {
@@ -178,22 +178,26 @@ impl State {
     }
 
     /// A failure can come with the words of a normal end.
-    fn really(&self, compacts: bool, stderr: Option<String>) -> TurnEnd {
+    fn really(&self, compacts: bool, stderr: Vec<String>) -> TurnEnd {
         if self.broken {
             let says = self.aside.clone().unwrap_or_else(|| "the agent's own system failed".into());
             return TurnEnd::Failed { says: clip(&says) };
         }
-        let login = |line: &String| {
-            let line = line.to_ascii_lowercase();
-            ["auth", "api key", "api_key", "log in", "login", "credential", "401"].iter().any(|w| line.contains(w))
-        };
-        match stderr.filter(login) {
+        match stderr.into_iter().find(|line| is_about_login(line)) {
             Some(line) if self.said_chars == 0 && !self.acted && !compacts => {
                 TurnEnd::Failed { says: format!("the agent said nothing and complained: {}", clip(&line)) }
             }
             _ => TurnEnd::Finished,
         }
     }
+}
+
+fn is_about_login(line: &str) -> bool {
+    let line = line.to_ascii_lowercase();
+    let signs =
+        ["unauthori", "unauthenticated", "authenti", "oauth", "api key", "api_key", "apikey", "log in", "login"];
+    let word = |w: &str| w == "auth" || w == "401" || w.starts_with("credential");
+    signs.iter().any(|s| line.contains(s)) || line.split(|c: char| !c.is_ascii_alphanumeric()).any(word)
 }
 
 /// Where a tool's result has no content of its own: what a server of tools
@@ -257,6 +261,16 @@ mod tests {
         let within = counted(&json!({"inputTokens": 95, "outputTokens": 5, "thoughtTokens": 2, "totalTokens": 100}));
         assert_eq!(within.map(|t| (t.input, t.output)), Some((95, 5)));
         assert_eq!(counted(&json!(null)), None);
+    }
+
+    #[test]
+    fn only_what_is_about_a_login_is_a_complaint_about_it() {
+        for line in ["Error: Authentication required", "auth: token expired", "HTTP 401", "set OPENAI_API_KEY"] {
+            assert!(is_about_login(line), "{line}");
+        }
+        for line in ["the author is unknown", "read 4012 bytes", "warning: deprecated flag"] {
+            assert!(!is_about_login(line), "{line}");
+        }
     }
 
     #[test]

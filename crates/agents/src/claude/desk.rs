@@ -1,7 +1,7 @@
 //! What has become of the lines that we wrote, and what the agent said since.
 
-use super::words;
-use crate::acp::detail;
+use super::{forgot, words};
+use crate::acp::{Broken, DETAIL, detail};
 use crate::live::{Live, RESULT_CHARS, locked};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -23,6 +23,8 @@ pub(super) struct Desk {
 
 #[derive(Default)]
 struct State {
+    /// A turn is live and takes lines.
+    open: bool,
     lines: Vec<Line>,
     /// The agent tells what becomes of lines; an old one does not.
     tells: bool,
@@ -42,6 +44,8 @@ struct Line {
     id: String,
     taken: bool,
     over: bool,
+    /// We asked for it back.
+    withdrawn: bool,
     /// Waits to hear whether it was taken.
     tell: Option<oneshot::Sender<Steered>>,
 }
@@ -59,11 +63,11 @@ impl Desk {
     pub(super) fn begin(&self) {
         let mut state = locked(&self.state);
         let tells = state.tells;
-        *state = State { tells, used: state.used, ..State::default() };
+        *state = State { open: true, tells, used: state.used, ..State::default() };
     }
 
     pub(super) fn clear(&self) {
-        locked(&self.state).lines.clear();
+        locked(&self.state).close();
         self.tell();
     }
 
@@ -75,30 +79,54 @@ impl Desk {
         self.changed.send_modify(|n| *n += 1);
     }
 
-    pub(super) fn wrote(&self, id: String, tell: Option<oneshot::Sender<Steered>>) {
-        locked(&self.state).lines.push(Line { id, taken: false, over: false, tell });
-    }
-
-    /// A result has come and only the prompt's own line has not ended.
-    pub(super) fn lingers(&self) -> bool {
-        let state = locked(&self.state);
-        state.result.is_some() && state.lines.iter().skip(1).all(|l| l.over)
-    }
-
-    /// The prompt's line counts as ended.
-    pub(super) fn settle(&self) {
-        if let Some(first) = locked(&self.state).lines.first_mut() {
-            first.over = true;
+    /// A line is about to be written. Says whether the turn still takes it: one that
+    /// came in after the end would begin a round that belongs to nobody.
+    pub(super) fn wants(&self, id: String, tell: Option<oneshot::Sender<Steered>>) -> bool {
+        let mut state = locked(&self.state);
+        if state.open {
+            state.lines.push(Line { id, taken: false, over: false, withdrawn: false, tell });
         }
+        state.open
+    }
+
+    /// A result has come, so that nothing is at work.
+    pub(super) fn lingers(&self) -> bool {
+        locked(&self.state).result.is_some()
+    }
+
+    /// Nothing came after the result for a while. Lines that were taken count as
+    /// ended, and so does the prompt's; answers the others, which are to be
+    /// withdrawn. One that was withdrawn before is given up.
+    pub(super) fn settle(&self) -> Vec<String> {
+        let mut state = locked(&self.state);
+        let mut back = Vec::new();
+        for (n, line) in state.lines.iter_mut().enumerate().filter(|(_, l)| !l.over) {
+            if n == 0 || line.taken || line.withdrawn {
+                line.over = true;
+            } else {
+                line.withdrawn = true;
+                back.push(line.id.clone());
+            }
+        }
+        back
     }
 
     /// How the turn ended, if it has; what was counted is passed on then.
-    pub(super) fn over(&self, live: &Live, compacts: bool) -> Option<TurnEnd> {
+    pub(super) fn over(&self, live: &Live, compacts: bool) -> Option<Result<TurnEnd, Broken>> {
         let mut state = locked(&self.state);
         let all = state.lines.iter().all(|l| l.over) || !state.tells;
         let result = state.result.clone().filter(|_| all)?;
+        let taken = state.lines.iter().any(|l| l.taken);
+        state.close();
         state.say(live);
-        live.confirm(CAN);
+        let failed = result["is_error"] == true || result["subtype"].as_str().is_some_and(|s| s.starts_with("error"));
+        // It says so in a result, before it has looked at the prompt.
+        if failed && !taken && forgot(&words(&result)) {
+            return Some(Err(Broken(words(&result))));
+        }
+        if taken || !failed {
+            live.confirm(CAN);
+        }
         let window = result["modelUsage"].as_object().and_then(|m| m.values().next());
         let window = window.and_then(|m| m["contextWindow"].as_u64());
         if let Some(used) = state.used {
@@ -108,8 +136,7 @@ impl Desk {
             live.emit(TurnEvent::Usage(state.tokens));
         }
         let aborted = result["terminal_reason"].as_str().is_some_and(|r| r.starts_with("aborted"));
-        let failed = result["is_error"] == true || result["subtype"].as_str().is_some_and(|s| s.starts_with("error"));
-        Some(match (aborted, failed) {
+        Some(Ok(match (aborted, failed) {
             (true, _) => TurnEnd::Cancelled,
             (false, true) => match state.limit {
                 Some(until) => TurnEnd::Limited { says: words(&result), until: Some(until) },
@@ -118,7 +145,7 @@ impl Desk {
             // An empty last word is a last word.
             (false, false) if compacts || result["type"] == "result" => TurnEnd::Finished,
             (false, false) => TurnEnd::Failed { says: "the agent's last line is no result".into() },
-        })
+        }))
     }
 
     /// Takes a line of the agent.
@@ -172,6 +199,13 @@ impl Desk {
 }
 
 impl State {
+    /// No line belongs to a turn from here on; who waits for word of one hears that
+    /// nobody knows.
+    fn close(&mut self) {
+        self.open = false;
+        self.lines.clear();
+    }
+
     fn system(&mut self, live: &Live, line: &Value) {
         match line["subtype"].as_str().unwrap_or_default() {
             "init" => {
@@ -305,21 +339,8 @@ fn title(block: &Value) -> String {
 
 fn ask(request: &Value) -> Ask {
     let tool = request["tool_name"].as_str().unwrap_or("a tool");
-    if let Some(question) = question(request) {
-        let options = question["options"].as_array().map(Vec::as_slice).unwrap_or_default();
-        let label = |o: &Value| o["label"].as_str().unwrap_or_default().to_owned();
-        return Ask {
-            key: String::new(),
-            permission: false,
-            edits: false,
-            title: question["question"].as_str().unwrap_or_default().to_owned(),
-            detail: String::new(),
-            options: options
-                .iter()
-                .map(|o| AskOption { id: label(o), label: label(o), means: Means::Choice })
-                .collect(),
-            free: true,
-        };
+    if let Some(first) = questions(request).first() {
+        return question(first, questions(request));
     }
     let option = |id: &str, label: &str, means| AskOption { id: id.into(), label: label.into(), means };
     let mut options = vec![option("allow", "Allow once", Means::AllowOnce)];
@@ -338,10 +359,37 @@ fn ask(request: &Value) -> Ask {
     }
 }
 
-/// The question, where the tool is the one that asks a person just one.
-fn question(request: &Value) -> Option<&Value> {
-    let questions = request["input"]["questions"].as_array()?;
-    (request["tool_name"] == "AskUserQuestion" && questions.len() == 1).then(|| questions.first()).flatten()
+/// What the tool for it asks a person. Several questions at once are answered
+/// together, in words.
+fn questions(request: &Value) -> &[Value] {
+    let all = request["input"]["questions"].as_array().map(Vec::as_slice).unwrap_or_default();
+    if request["tool_name"] == "AskUserQuestion" { all } else { &[] }
+}
+
+fn question(first: &Value, all: &[Value]) -> Ask {
+    let word = |v: &Value| v.as_str().unwrap_or_default().to_owned();
+    let options = |q: &Value| q["options"].as_array().cloned().unwrap_or_default();
+    let mut detail = Vec::new();
+    for q in all {
+        if all.len() > 1 {
+            detail.push(word(&q["question"]));
+        }
+        let described = options(q).into_iter().map(|o| format!("- {}: {}", word(&o["label"]), word(&o["description"])));
+        detail.extend(described);
+        if q["multiSelect"] == true {
+            detail.push("(several may be chosen, in words)".into());
+        }
+    }
+    let choice = |o: Value| AskOption { id: word(&o["label"]), label: word(&o["label"]), means: Means::Choice };
+    Ask {
+        key: String::new(),
+        permission: false,
+        edits: false,
+        title: word(&first["question"]),
+        detail: cut(&detail.join("\n"), DETAIL),
+        options: if all.len() == 1 { options(first).into_iter().map(choice).collect() } else { Vec::new() },
+        free: true,
+    }
 }
 
 /// Only what ends with the session: nothing is written into settings.
@@ -358,25 +406,22 @@ fn suggestions(request: &Value) -> Vec<Value> {
 
 fn answer(id: &str, request: &Value, reply: Option<AskReply>) -> Value {
     let deny = |why: &str| json!({"behavior": "deny", "message": why});
-    let said = match (question(request), reply) {
+    let said = match (questions(request), reply) {
         (_, None) => deny("Nobody answered before this turn was over."),
-        (Some(question), Some(reply)) => {
-            let words = match reply {
-                AskReply::Option { id } => id,
-                AskReply::Text { text } => text,
-            };
+        (all @ [_, ..], Some(AskReply::Option { id: words } | AskReply::Text { text: words })) => {
             let mut input = request["input"].clone();
-            input["answers"] = json!({ question["question"].as_str().unwrap_or_default(): words });
+            let answers = all.iter().map(|q| (q["question"].as_str().unwrap_or_default().to_owned(), json!(words)));
+            input["answers"] = Value::Object(answers.collect());
             json!({"behavior": "allow", "updatedInput": input})
         }
-        (None, Some(AskReply::Option { id })) if id == "allow" => {
+        ([], Some(AskReply::Option { id })) if id == "allow" => {
             json!({"behavior": "allow", "updatedInput": request["input"]})
         }
-        (None, Some(AskReply::Option { id })) if id == "always" => {
+        ([], Some(AskReply::Option { id })) if id == "always" => {
             let rules = suggestions(request);
             json!({"behavior": "allow", "updatedInput": request["input"], "updatedPermissions": rules})
         }
-        (None, Some(_)) => deny("The owner does not allow this."),
+        ([], Some(_)) => deny("The owner does not allow this."),
     };
     json!({"type": "control_response", "response": {"subtype": "success", "request_id": id, "response": said}})
 }

@@ -24,8 +24,8 @@ use stewards_core::ports::{Steered, TurnEnd, TurnJob, TurnSink};
 use tokio::io::AsyncWriteExt;
 use tokio::sync::{mpsc, oneshot};
 
-/// After a result the prompt's own line ends at once; an agent that does not say
-/// so is not waited for longer.
+/// After a result lines end or are taken up at once; an agent that does not say so
+/// is not waited for longer.
 const AFTER_RESULT: Duration = Duration::from_secs(5);
 
 /// Claude Code at the other end of a process.
@@ -87,13 +87,14 @@ impl Claude {
         let mut changed = self.desk.changed();
         loop {
             if let Some(end) = self.desk.over(&self.live, job.compacts) {
-                return Ok(end);
+                return end;
             }
-            // Where only the prompt's own end is missing, it is soon there or never.
             let limit = if self.desk.lingers() { AFTER_RESULT } else { Duration::from_secs(3_600) };
             let told = tokio::time::timeout(limit, changed.changed()).await;
             if told.is_err() && self.desk.lingers() {
-                self.desk.settle();
+                for id in self.desk.settle() {
+                    self.control(json!({"subtype": "cancel_async_message", "message_uuid": id}));
+                }
             }
         }
     }
@@ -109,7 +110,11 @@ impl Claude {
     }
 
     pub(crate) fn cancel(&self) {
-        let ask = json!({"type": "control_request", "request_id": uuid(), "request": {"subtype": "interrupt"}});
+        self.control(json!({"subtype": "interrupt"}));
+    }
+
+    fn control(&self, request: Value) {
+        let ask = json!({"type": "control_request", "request_id": uuid(), "request": request});
         let _ = self.out.send(ask.to_string());
     }
 
@@ -125,7 +130,9 @@ impl Claude {
             "uuid": id,
             "message": {"role": "user", "content": [{"type": "text", "text": text}]},
         });
-        self.desk.wrote(id, tell);
+        if !self.desk.wants(id, tell) {
+            return Err(Broken("the turn is over".into()));
+        }
         self.out.send(line.to_string()).map_err(|_| Broken("its input is closed".into()))
     }
 }

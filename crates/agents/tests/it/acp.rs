@@ -9,7 +9,7 @@ use stewards_core::threads::{AskReply, Can, ContextUse, Permission, Steering, To
 
 const AGENT: &str = r#"
 import json, os, signal, subprocess, sys, time
-how = sys.argv[1]
+how, done = sys.argv[1], False
 log = open(sys.argv[2], "a", buffering=1)
 def say(m):
     m["jsonrpc"] = "2.0"
@@ -35,7 +35,7 @@ for line in sys.stdin:
         continue
     if m.get("method") == "initialize":
         caps = {"loadSession": True, "sessionCapabilities": {"resume": {}}}
-        meta = {"steering": {"supported": True}} if how in ("steers", "late", "compacts") else {}
+        meta = {"steering": {"supported": True}} if how in ("steers", "late", "mute", "compacts") else {}
         if how == "meta": caps["_meta"] = {"stewards": {"systemContext": True}}
         answer(m["id"], {"protocolVersion": 1, "agentCapabilities": caps, "_meta": meta})
     elif m.get("method") == "session/new":
@@ -50,6 +50,8 @@ for line in sys.stdin:
         if p.get("value") == "nonsense": say({"id": m["id"], "error": {"code": -32602, "message": "no such model"}})
         else: answer(m["id"], {})
     elif m.get("method") == "_session/steering":
+        if how == "mute":
+            answer(prompted, {"stopReason": "end_turn"}); continue
         if how == "late":
             answer(prompted, {"stopReason": "end_turn"})
             answer(m["id"], {"outcome": "startedNewTurn"})
@@ -70,7 +72,7 @@ for line in sys.stdin:
     elif m.get("method") == "session/prompt":
         s = p["sessionId"]
         prompted = m["id"]
-        if how in ("steers", "late"):
+        if how in ("steers", "late", "mute"):
             update(s, {"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": "working "}}); continue
         if how == "compacts":
             for used in (90, 20): update(s, {"sessionUpdate": "usage_update", "used": used, "size": 200})
@@ -82,8 +84,15 @@ for line in sys.stdin:
         if how == "no-login":
             sys.stderr.write("Error: Authentication required\n"); sys.stderr.flush(); time.sleep(0.3)
             answer(m["id"], {"stopReason": "end_turn"}); continue
+        if how == "complained":
+            if not done:
+                done = True
+                update(s, {"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": "hello"}})
+                sys.stderr.write("Error: 401 Unauthorized, trying again\n"); sys.stderr.flush(); time.sleep(0.3)
+            answer(m["id"], {"stopReason": "end_turn"}); continue
         if how == "huge":
-            sys.stdout.write("x" * (65 * 1024 * 1024) + "\n"); sys.stdout.flush()
+            # What follows the first 64 MiB looks like a message of its own.
+            sys.stdout.write("x" * (64 * 1024 * 1024)); update(s, {"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": "ghost"}})
             answer(m["id"], {"stopReason": "end_turn"}); continue
         if how == "asks":
             for i in (7, 8):
@@ -314,6 +323,19 @@ async fn a_message_that_began_a_turn_of_its_own_is_part_of_ours_until_the_agent_
 }
 
 #[tokio::test]
+async fn an_agent_that_never_says_what_became_of_a_message_holds_nothing_up() {
+    let place = place("mute", LONG);
+    let job = place.job(None);
+    let (turn, heard) = place.begun(job.clone(), true);
+    heard.until(|h| h.text() == "working ").await;
+    let began = Instant::now();
+    assert_eq!(place.agents.steer(&job.thread, &job.turn, "x".into()).await, Steered::Unknown);
+    assert_eq!(turn.await.unwrap(), TurnEnd::Finished);
+    assert!(began.elapsed() < Duration::from_secs(12));
+    place.agents.stop(&place.thread).await;
+}
+
+#[tokio::test]
 async fn two_questions_at_once_wait_each_for_its_answer_and_waiting_is_no_silence() {
     let place = place("asks", Duration::from_secs(1));
     let (turn, heard) = place.begun(place.job(None), false);
@@ -399,7 +421,17 @@ async fn a_compaction_is_a_turn_without_context_and_tells_the_sizes() {
 #[tokio::test]
 async fn a_line_beyond_all_bounds_is_passed_over_and_the_connection_lives() {
     let place = place("huge", LONG);
-    assert_eq!(place.turn(None).await.0, TurnEnd::Finished);
+    let (end, heard) = place.turn(None).await;
+    assert_eq!((end, heard.text().as_str()), (TurnEnd::Finished, ""));
+    place.agents.stop(&place.thread).await;
+}
+
+#[tokio::test]
+async fn a_complaint_of_an_earlier_turn_says_nothing_about_this_one() {
+    let place = place("complained", LONG);
+    let (end, heard) = place.turn(None).await;
+    assert_eq!((end, heard.text().as_str()), (TurnEnd::Finished, "hello"));
+    assert_eq!(place.turn(Some(&heard.session())).await.0, TurnEnd::Finished, "it said nothing, which is an end");
     place.agents.stop(&place.thread).await;
 }
 

@@ -21,11 +21,15 @@ def result(**more):
     say(**{**dict(type="result", subtype="success", is_error=False, result="", usage={"input_tokens": 5, "cache_read_input_tokens": 2, "output_tokens": 3}, modelUsage={"m": {"contextWindow": 200000}}), **more})
 def value(name): return args[args.index(name) + 1] if name in args else None
 if value("--resume") == "lost":
+    # As the real one does: a result, before the prompt was looked at.
+    result(is_error=True, subtype="error_during_execution", result=None, errors=["No conversation found with session ID: lost"]); time.sleep(0.3)
     sys.stderr.write("No conversation found with session ID: lost\n"); sys.exit(1)
 session = value("--resume") or value("--session-id")
 prompt = None
 for line in sys.stdin:
     m = json.loads(line); log.write(line)
+    if m["type"] == "control_request" and m["request"]["subtype"] == "cancel_async_message":
+        life(m["request"]["message_uuid"], "cancelled"); continue
     if m["type"] == "control_request":
         text("cut"); result(subtype="error_during_execution", terminal_reason="aborted_streaming"); life(prompt, "cancelled"); continue
     if m["type"] == "control_response":
@@ -38,18 +42,20 @@ for line in sys.stdin:
     if prompt and how == "rounds":
         text("first"); result(); life(prompt, "completed"); time.sleep(0.3)
         life(i, "started"); say(type="system", subtype="init", session_id=session); text("then " + words); result(); life(i, "completed"); prompt = None; continue
+    if prompt and how == "stuck": text("first"); result(); life(prompt, "completed"); continue
     if prompt and how == "silent": continue
     prompt = i
     life(i, "started"); say(type="system", subtype="init", session_id=session)
     if words == "/compact":
         say(type="system", subtype="compact_boundary", compact_metadata={"trigger": "manual", "pre_tokens": 900, "post_tokens": 100})
         result(usage={}); life(i, "completed"); continue
-    if how in ("folds", "rounds", "cut", "silent"):
+    if how in ("folds", "rounds", "cut", "silent", "stuck"):
         if how == "folds": say(type="assistant", message={"content": [{"type": "tool_use", "id": "t1", "name": "Bash", "input": {"command": "sleep"}}]})
         continue
     if how == "dies": os._exit(4)
-    if how in ("asks", "question"):
-        inp = {"command": "make"} if how == "asks" else {"questions": [{"question": "Which?", "options": [{"label": "Red"}, {"label": "Blue"}]}]}
+    if how in ("asks", "question", "questions"):
+        inp = {"command": "make"} if how == "asks" else {"questions": [{"question": "Which?", "options": [{"label": "Red", "description": "warm"}, {"label": "Blue"}]}]}
+        if how == "questions": inp["questions"].append({"question": "How big?", "options": [{"label": "L"}]})
         say(type="control_request", request_id="r1", request={"subtype": "can_use_tool", "tool_name": "Bash" if how == "asks" else "AskUserQuestion", "input": inp,
             "permission_suggestions": [{"type": "addRules", "rules": [], "destination": "localSettings"}, {"type": "setMode", "mode": "acceptEdits"}]})
         continue
@@ -190,6 +196,46 @@ async fn leave_is_asked_for_and_a_question_is_answered_in_the_tools_own_form() {
     assert_eq!(turn.await.unwrap(), TurnEnd::Finished);
     assert!(heard.text().contains(r#""answers": {"Which?": "Green"}"#), "{}", heard.text());
     place2.agents.stop(&place2.thread).await;
+}
+
+#[tokio::test]
+async fn several_questions_at_once_are_one_that_is_answered_in_words() {
+    let place = place("questions");
+    let (turn, heard) = place.begun(place.job(None), false);
+    heard.until(|h| h.asks().len() == 1).await;
+    let ask = heard.asks()[0].clone();
+    assert!(ask.title == "Which?" && ask.free && !ask.permission && ask.options.is_empty());
+    assert!(ask.detail.contains("- Red: warm") && ask.detail.contains("How big?"), "{}", ask.detail);
+    place.agents.answer(&place.thread, &ask.key, &AskReply::Text { text: "Red, L".into() }).await;
+    assert_eq!(turn.await.unwrap(), TurnEnd::Finished);
+    let said = heard.text();
+    assert!(said.contains(r#""Which?": "Red, L""#) && said.contains(r#""How big?": "Red, L""#), "{said}");
+    place.agents.stop(&place.thread).await;
+}
+
+#[tokio::test]
+async fn a_message_that_is_never_taken_up_is_withdrawn_before_the_turn_ends() {
+    let place = place("stuck");
+    let job = place.job(None);
+    let (turn, heard) = place.begun(job.clone(), true);
+    heard.until(|h| !h.all().is_empty()).await;
+    assert_eq!(place.agents.steer(&job.thread, &job.turn, "more".into()).await, Steered::NotTaken);
+    assert_eq!(turn.await.unwrap(), TurnEnd::Finished);
+    assert!(place.written().iter().any(|m| m["request"]["subtype"] == "cancel_async_message"));
+    place.agents.stop(&place.thread).await;
+}
+
+#[tokio::test]
+async fn after_a_kill_the_session_is_resumed_in_a_new_process() {
+    let place = place("plain");
+    let session = place.turn(None).await.1.session();
+    let pid = place.written()[0]["pid"].as_i64().unwrap();
+    std::process::Command::new("kill").args(["-9", &pid.to_string()]).status().unwrap();
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let (end, heard) = place.turn(Some(&session)).await;
+    assert_eq!((end, heard.session()), (TurnEnd::Finished, session.clone()));
+    assert_eq!(value(&starts(&place)[1], "--resume"), session);
+    place.agents.stop(&place.thread).await;
 }
 
 #[tokio::test]

@@ -4,4 +4,5 @@ mod acp;
 mod claude;
 mod git;
 mod processes;
+mod real;
 mod rig;

@@ -87,7 +87,6 @@ impl Place {
     /// `script` is told `how` it is to behave.
     pub fn new(protocol: Protocol, script: &str, how: &str, silence: Duration) -> Place {
         let dir = tempfile::tempdir().unwrap();
-        let mark = mark(&format!("{}-{}", protocol.word(), dir.path().display()));
         let file = dir.path().join("agent.py");
         std::fs::write(&file, script).unwrap();
         let provider = Provider {
@@ -96,6 +95,12 @@ impl Place {
             args: vec![file.display().to_string(), how.to_owned(), dir.path().join("log").display().to_string()],
             env: BTreeMap::new(),
         };
+        Place::of(dir, provider, how, silence)
+    }
+
+    /// With any agent, at work in this directory.
+    pub fn of(dir: tempfile::TempDir, provider: Provider, how: &str, silence: Duration) -> Place {
+        let mark = mark(&format!("{}-{}", provider.protocol.word(), dir.path().display()));
         let agents = Arc::new(Runners::new(Setup {
             providers: BTreeMap::from([(how.to_owned(), provider)]),
             mark: mark.clone(),

@@ -26,12 +26,9 @@ pub(super) fn apply(world: &mut World, id: &ThreadId, fact: &Fact, at: &Moment) 
         Fact::MessageDropped { message } => row.queue.retain(|m| m.id != *message),
         Fact::EnvironmentIs { state } => {
             row.environment.state = state.clone();
-            if !matches!(state, EnvironmentState::Ready { .. }) {
-                row.remove_by = None;
-            } else if row.archived.is_some() {
-                // It was archived while its place was being made.
-                set_removal(row, at, settings.grace);
-            }
+            row.remove_by = None;
+            // It may have been archived while its place was being made.
+            set_removal(row, at, &settings);
         }
         Fact::Steering { messages, .. } => row.steering = take(&mut row.queue, messages),
         Fact::Steered { turn, messages } => {
@@ -71,18 +68,19 @@ pub(super) fn apply(world: &mut World, id: &ThreadId, fact: &Fact, at: &Moment) 
             row.queue.retain(|m| !failed.contains(&m.id));
             row.notices.clear();
             row.notices_by = None;
-            set_removal(row, at, settings.grace);
+            set_removal(row, at, &settings);
         }
         Fact::Unarchived => {
             row.archived = None;
             row.remove_by = None;
+            set_removal(row, at, &settings);
         }
         Fact::Deleted => {
             row.deleted = Some(at.wall);
             row.last_words.clear();
             row.failed = None;
             row.session = None;
-            set_removal(row, at, 0);
+            set_removal(row, at, &settings);
         }
         Fact::Updated { title, permission, notify } => {
             row.title = title.clone().unwrap_or_else(|| row.title.clone());
@@ -188,11 +186,19 @@ fn take(from: &mut Vec<Queued>, which: &[MessageId]) -> Vec<Queued> {
     taken
 }
 
-fn set_removal(row: &mut Thread, at: &Moment, grace: i64) {
+/// A worktree that stands is removed some time: of a deleted thread at once, of an
+/// archived one after its grace, of an idle one when it was of no use for long.
+fn set_removal(row: &mut Thread, at: &Moment, settings: &super::Settings) {
     let stands = matches!(row.environment.state, EnvironmentState::Ready { .. });
-    if stands && matches!(row.environment.kind, EnvironmentKind::Worktree { .. }) {
-        row.remove_by = Some(at.after(grace));
+    if !stands || !matches!(row.environment.kind, EnvironmentKind::Worktree { .. }) {
+        return;
     }
+    let wait = match (row.deleted, row.archived) {
+        (Some(_), _) => Some(0),
+        (None, Some(_)) => Some(settings.grace),
+        (None, None) => Some(settings.retention).filter(|r| *r > 0),
+    };
+    row.remove_by = wait.map(|wait| at.after(wait));
 }
 
 fn turn(row: &mut Thread, fact: &Fact, at: &Moment, settings: &super::Settings) {
@@ -211,6 +217,7 @@ fn turn(row: &mut Thread, fact: &Fact, at: &Moment, settings: &super::Settings) 
             row.error = None;
             row.failed = None;
             row.warm = None;
+            row.remove_by = None;
             row.recent.retain(|d| !d.passed(at));
             row.recent.push(at.after(HOUR));
         }
@@ -230,6 +237,7 @@ fn turn(row: &mut Thread, fact: &Fact, at: &Moment, settings: &super::Settings) 
             row.tokens.add(*tokens);
             row.context = context.or(row.context);
             row.warm = Some(at.after(settings.idle_release));
+            set_removal(row, at, settings);
             let compacts = live.as_ref().is_some_and(|t| t.compacts);
             if compacts {
                 // Also one that failed: it is tried again after the next turn, not at once.
@@ -263,6 +271,7 @@ fn turn(row: &mut Thread, fact: &Fact, at: &Moment, settings: &super::Settings) 
             row.turn = None;
             row.turns += 1;
             row.warm = None;
+            set_removal(row, at, settings);
             row.asks.iter_mut().for_each(|p| p.orphan = true);
             if row.status != Status::Stopping {
                 row.status = Status::Idle;

@@ -94,7 +94,8 @@ pub enum Event {
     CompactionDue {
         thread: ThreadId,
     },
-    /// The grace of an archived thread's worktree is over.
+    /// The grace of an archived thread's worktree is over, or an idle one was of no
+    /// use for long.
     EnvironmentDue {
         thread: ThreadId,
     },

@@ -62,7 +62,10 @@ fn of_thread(world: &World, thread: &Thread, now: &Moment, all: &mut Vec<(Subjec
     if at_rest && thread.warm.as_ref().is_some_and(|d| d.run == now.run && d.passed(now)) {
         add(Event::ReleaseDue { thread: id() });
     }
-    if at_rest && !thread.live() && thread.remove_by.as_ref().is_some_and(|d| d.passed(now)) {
+    // Not under an agent whose process stands in it, and not before what waits.
+    let of_no_use =
+        !thread.live() || (thread.queue.is_empty() && thread.warm.as_ref().is_none_or(|d| d.run != now.run));
+    if at_rest && of_no_use && thread.remove_by.as_ref().is_some_and(|d| d.passed(now)) {
         add(Event::EnvironmentDue { thread: id() });
     }
     if compaction_is_due(world, thread) && hindrance(world, thread, now).is_none() {

@@ -82,6 +82,9 @@ pub struct Settings {
     pub idle_release: Millis,
     /// An archived thread's worktree is removed after so long.
     pub grace: Millis,
+    /// So is the worktree of a thread that was idle for so long; 0 for never. It is
+    /// made again with the next message.
+    pub retention: Millis,
     /// A context of so many tokens is compacted after the turn; 0 for never.
     pub compact_at: u64,
     /// Agents that can be started. Empty where that is not known.
@@ -104,6 +107,7 @@ impl Default for Settings {
             max_live_project: 8,
             idle_release: 30 * 60_000,
             grace: 5 * 60_000,
+            retention: 30 * 86_400_000,
             compact_at: 120_000,
             providers: Vec::new(),
             model: "claude-code".into(),

@@ -2,7 +2,7 @@
 
 use super::{
     EnvironmentKind, EnvironmentState, MAX_FAILURES, Queued, SendMode, Sender, Status, Thread, Why, begin_steer,
-    can_begin, hindrance, unarchive,
+    can_begin, capped, hindrance, try_again, unarchive,
 };
 use crate::ids::{MessageId, ThreadId};
 use crate::machine::{Caller, Effect, Fact, Outcome, World};
@@ -95,9 +95,9 @@ pub fn told(
 /// | steer | begins a turn | goes into it, or waits | waits for its first word | waits | refused |
 /// | queue-if-active | begins a turn | waits for its end | waits for its end | waits | begins a turn |
 ///
-/// A thread that is archived or deleted takes none. While its
-/// agent waits for the person, or something else keeps a thread from a turn,
-/// the message waits too and the reply says for what; `start` is refused then.
+/// A thread that is archived or deleted takes none. While its agent waits for the
+/// person, or something else keeps a thread from a turn, the message waits too and
+/// the reply says for what; `start` is refused then.
 pub fn deliver(out: &mut Outcome, to: &ThreadId, mode: SendMode, parcel: Parcel) -> Result<MessageId, Refusal> {
     let thread = writable(&out.world, to)?;
     let not = |reason: &str, says: String| {
@@ -135,11 +135,15 @@ pub fn deliver(out: &mut Outcome, to: &ThreadId, mode: SendMode, parcel: Parcel)
     }
     if person {
         // Whoever writes to a thread that rests means it to go on now.
-        if thread.failures > 0 || given_up || !thread.recent.is_empty() {
+        if thread.failures > 0 || capped(&out.world, thread, &out.now) {
             out.thread(to, Fact::Retried);
         }
         if failed {
             out.thread(to, Fact::EnvironmentIs { state: EnvironmentState::Unmade });
+        }
+        if given_up {
+            // What the failed turn was about is not forgotten over the new words.
+            try_again(out, to);
         }
     }
     let id = out.mint_message();

@@ -25,7 +25,8 @@ pub fn environment_made(out: &mut Outcome, id: &ThreadId, made: Result<PathBuf, 
     begin_turn(out, id);
 }
 
-/// The grace of an archived thread's worktree is over.
+/// The grace of an archived thread's worktree is over, or an idle one was of no use
+/// for long.
 pub fn environment_due(out: &mut Outcome, id: &ThreadId) {
     let Some(thread) = out.world.threads.get(id) else { return };
     let Some(branch) = thread.branch().map(str::to_owned) else { return };

@@ -34,11 +34,11 @@ pub use rows::{EnvironmentRow, ThreadRow, environment_rows, thread_row, thread_r
 pub use spawn::{EnvironmentAsk, SpawnAsk, create_steward, spawn};
 pub use steer::{begin_steer, can_steer, steered};
 pub use stop::{released, stop, stop_all, stop_asked, stopped};
-pub(crate) use turns::compaction_is_due;
 pub use turns::{
     Ended, MAX_FAILURES, compact, compact_asked, retry, retry_asked, steer_text, turn_confirmed, turn_cut, turn_ended,
     turn_job,
 };
+pub(crate) use turns::{compaction_is_due, try_again};
 
 use crate::ids::{BindingId, ProjectId, ThreadId, TurnId};
 use crate::moment::{Deadline, Moment};

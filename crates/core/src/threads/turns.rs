@@ -185,7 +185,7 @@ pub fn retry(out: &mut Outcome, id: &ThreadId) {
 
 /// By reference: what the agent never had it gets as it was; what it had, it is
 /// only reminded of.
-pub(super) fn try_again(out: &mut Outcome, id: &ThreadId) {
+pub(crate) fn try_again(out: &mut Outcome, id: &ThreadId) {
     let Some(thread) = out.world.threads.get(id) else { return };
     let waits = thread.queue.iter().any(|m| m.cause == "resume");
     let Some(FailedTurn { messages, confirmed, .. }) = thread.failed.clone().filter(|_| !waits) else { return };
@@ -268,10 +268,13 @@ pub fn compact_asked(out: &mut Outcome, caller: &Caller, id: &ThreadId) -> Resul
     compact(out, id)
 }
 
-/// An idle thread whose context has grown beyond the threshold since it was compacted last.
+/// An idle thread whose context has grown beyond the threshold since it was compacted
+/// last. A worker or reviewer works on one thing and ends: what it knows of that is
+/// left to its agent.
 pub(crate) fn compaction_is_due(world: &World, thread: &Thread) -> bool {
     let threshold = world.host.settings.compact_at;
     threshold > 0
+        && !matches!(thread.role, Role::Worker | Role::Reviewer)
         && thread.can.compact
         && thread.live()
         && thread.status == Status::Idle

@@ -179,7 +179,7 @@ pub fn environments(dir: Option<&Path>, json: bool) -> Outcome {
         if let Some(says) = row["says"].as_str() {
             out::line(&format!("{}: {says}", text(&row["thread"])));
         }
-        if let Some(at) = row["removed_at"].as_str() {
+        if let Some(at) = row["removed_at"].as_str().filter(|_| row["archived"] == true) {
             out::line(&format!("{}: is removed at {at}", text(&row["thread"])));
         }
     }

@@ -288,6 +288,14 @@ fn a_failed_turn_is_tried_again_by_reference_and_loses_nothing() {
     let told = |f: &Fact| matches!(f, Fact::MessageAccepted { message } if message.cause == "resume" && message.text.contains("first words"));
     assert!(sim.facts().iter().any(told));
     assert_eq!(sim.tell(retry(&id)).unwrap_err().code, "no_failed_turn");
+    // Whoever writes to one that was given up has it go on with what it was about.
+    let (mut sim, id) = standing("error");
+    sim.weather.turns_fail = 0;
+    sim.tell(tell(&id, SendMode::Auto)).unwrap();
+    sim.run(sim.now + 5 * MINUTE, Sim::host_rests);
+    let told = |f: &Fact| matches!(f, Fact::MessageAccepted { message } if message.cause == "resume" && message.text.contains("first words"));
+    assert_eq!(sim.facts().iter().filter(|f| told(f)).count(), 3, "twice by itself, once now");
+    assert!(row(&sim, &id).failed.is_none() && row(&sim, &id).status == Status::Idle);
 }
 
 #[test]
@@ -367,6 +375,23 @@ fn an_archived_threads_worktree_goes_after_its_grace_and_comes_back_with_its_nex
         revive: true,
     };
     sim.tell(told).unwrap();
+    sim.run(sim.now + 2 * MINUTE, Sim::host_rests);
+    assert_eq!((row(&sim, &id).turns, sim.outside.worktrees.len()), (2, 1));
+}
+
+#[test]
+fn the_worktree_of_a_thread_that_was_idle_for_long_goes_and_comes_back_with_its_next_message() {
+    let mut sim = calm();
+    sim.settings.retention = 60 * MINUTE;
+    sim.settings.idle_release = 10 * MINUTE;
+    sim.restart();
+    let id = sim.plain(None, Permission::Full);
+    sim.run(sim.now + 59 * MINUTE, |_| false);
+    assert_eq!(sim.outside.worktrees.len(), 1);
+    sim.run(sim.now + 5 * MINUTE, |_| false);
+    assert!(sim.outside.worktrees.is_empty() && row(&sim, &id).environment.state == EnvironmentState::Removed);
+    assert_eq!((row(&sim, &id).turns, row(&sim, &id).archived), (1, None));
+    sim.tell(tell(&id, SendMode::Auto)).unwrap();
     sim.run(sim.now + 2 * MINUTE, Sim::host_rests);
     assert_eq!((row(&sim, &id).turns, sim.outside.worktrees.len()), (2, 1));
 }
