@@ -27,7 +27,10 @@ fn e2e() -> PathBuf {
 }
 
 fn model() -> Option<Model> {
-    std::env::var_os("STEWARDS_REAL_AGENTS")?;
+    if std::env::var_os("STEWARDS_REAL_AGENTS").is_none() {
+        println!("left out: STEWARDS_REAL_AGENTS is not set");
+        return None;
+    }
     let mut child = Command::new("node").arg(e2e().join("model.mjs")).arg("0").stdout(Stdio::piped()).spawn().unwrap();
     let mut url = String::new();
     BufReader::new(child.stdout.take().unwrap()).read_line(&mut url).unwrap();
