@@ -39,8 +39,9 @@ fn running(dir: &Path) -> Option<DaemonFile> {
     settings::daemon(dir).filter(|found| UnixStream::connect(&found.socket).is_ok())
 }
 
+/// One that has ended and was not waited for yet is not alive.
 fn alive(pid: u32) -> bool {
-    i32::try_from(pid).ok().and_then(Pid::from_raw).is_some_and(|pid| rustix::process::test_kill_process(pid).is_ok())
+    i32::try_from(pid).ok().and_then(stewards_agents::processes::find).is_some()
 }
 
 fn start(dir: &Path, json: bool) -> Outcome {

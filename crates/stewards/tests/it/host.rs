@@ -173,3 +173,85 @@ fn many_command_lines_at_once_are_all_served() {
     });
     assert_eq!(home.json(&["thread", "queue", &id]).as_array().unwrap().len(), 80);
 }
+
+/// Writes down each prompt that it reads, a line each, and works a little.
+const LISTENER: &str = r#"
+import json, sys, time
+log = open(sys.argv[1], "a", buffering=1)
+def say(m):
+    m["jsonrpc"] = "2.0"
+    sys.stdout.write(json.dumps(m) + "\n"); sys.stdout.flush()
+for line in sys.stdin:
+    m = json.loads(line); p = m.get("params", {})
+    if m.get("method") == "initialize":
+        say({"id": m["id"], "result": {"protocolVersion": 1, "_meta": {"steering": {"supported": True}}, "agentCapabilities": {"sessionCapabilities": {"resume": {}}}}})
+    elif m.get("method") in ("session/new", "session/resume"):
+        say({"id": m["id"], "result": {"sessionId": "s"}})
+    elif m.get("method") in ("session/prompt", "_session/steering"):
+        log.write("\n".join(b["text"] for b in p["prompt"]) + "\n")
+        say({"method": "session/update", "params": {"sessionId": "s", "update": {"sessionUpdate": "agent_message_chunk", "messageId": "m", "content": {"type": "text", "text": "yes"}}}})
+        if m["method"] == "_session/steering":
+            say({"id": m["id"], "result": {"outcome": "injected"}}); continue
+        time.sleep(0.05)
+        say({"id": m["id"], "result": {"stopReason": "end_turn"}})
+"#;
+
+#[test]
+fn a_daemon_that_is_killed_again_and_again_loses_no_message_and_hands_none_over_twice() {
+    let home = Home::new();
+    home.good(&["serve", "stop"]);
+    let (script, heard) = (home.dir.path().join("listener.py"), home.dir.path().join("heard"));
+    std::fs::write(&script, LISTENER).unwrap();
+    let settings = serde_json::json!({
+        "turns_per_hour": 0,
+        "providers": {"listener": {"command": "python3", "args": [script, heard]}},
+    });
+    std::fs::write(home.data().join("settings.json"), settings.to_string()).unwrap();
+    home.good(&["serve", "start"]);
+    let ids: Vec<String> = (0..3)
+        .map(|_| {
+            let args = ["thread", "spawn", "--title", "listener", "--model", "listener"];
+            home.json(&args)["ids"]["thread"].as_str().unwrap().to_owned()
+        })
+        .collect();
+    let mut draw = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_nanos() as u64;
+    println!("draws from {draw}");
+    let mut next = |n: u64| {
+        draw = draw.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (draw >> 33) % n
+    };
+    let mut accepted = Vec::new();
+    for n in 0..40 {
+        let id = &ids[next(3) as usize];
+        let mode = ["auto", "queue-if-active"][next(2) as usize];
+        let (_, _, code) = home.run(&["thread", "tell", id, &format!("word {n} ends"), "--mode", mode]);
+        if code == 0 {
+            accepted.push(n);
+        }
+        if next(5) == 0 {
+            std::thread::sleep(std::time::Duration::from_millis(next(120)));
+            let status = home.run(&["serve", "status", "--json"]).0;
+            let pid = serde_json::from_str::<Value>(&status).unwrap()["daemon"]["pid"].to_string();
+            assert!(Command::new("kill").args(["-9", &pid]).status().unwrap().success());
+            // It may still answer while it dies.
+            while home.run(&["serve", "status"]).2 == 0 {}
+            home.good(&["serve", "start"]);
+        }
+    }
+    for id in &ids {
+        home.good(&["thread", "wait", id, "--timeout", "60"]);
+    }
+    let heard = std::fs::read_to_string(heard).unwrap();
+    let times = |n: u64| heard.lines().filter(|l| *l == format!("word {n} ends")).count();
+    let states: Vec<Value> = ids.iter().map(|id| home.json(&["thread", "show", id])["messages"].clone()).collect();
+    let of = |n: u64| {
+        let mut all = states.iter().flat_map(|s| s.as_array().unwrap());
+        all.find(|m| m["text"] == format!("word {n} ends")).map(|m| m["state"].as_str().unwrap().to_owned())
+    };
+    for n in accepted {
+        match (of(n).as_deref(), times(n)) {
+            (Some("consumed"), 1) | (Some("unknown"), 0 | 1) => {}
+            (state, times) => panic!("word {n} is {state:?} and was heard {times} times:\n{heard}"),
+        }
+    }
+}
