@@ -438,7 +438,8 @@ impl Sim {
         if self.running.get(&thread) != Some(&turn) {
             return;
         }
-        let fails = n > 0 && self.rng.chance(self.weather.turns_fail);
+        let unheard = n == 0 && self.weather.turns_unheard > 0 && self.rng.chance(self.weather.turns_unheard);
+        let fails = unheard || (n > 0 && self.rng.chance(self.weather.turns_fail));
         let limited = n > 0 && self.rng.chance(self.weather.limits);
         if n > 0 && self.rng.chance(self.weather.asks) {
             return self.asks(&thread, &turn, n);

@@ -20,6 +20,8 @@ pub struct Weather {
     pub writes_flaky: u64,
     /// An agent's turn that fails.
     pub turns_fail: u64,
+    /// A turn that fails before the agent had its words.
+    pub turns_unheard: u64,
     /// A crash after a step.
     pub crash: u64,
     /// Crashes at most.
@@ -75,6 +77,7 @@ impl Weather {
     pub fn host_storm(rng: &mut Rng) -> Weather {
         Weather {
             turns_fail: [0, 40][(rng.draw() % 2) as usize],
+            turns_unheard: [0, 60][(rng.draw() % 2) as usize],
             crash: [0, 8, 30][(rng.draw() % 3) as usize],
             crashes: 8,
             clock_jumps: [0, 10][(rng.draw() % 2) as usize],

@@ -125,7 +125,9 @@ pub fn deliver(out: &mut Outcome, to: &ThreadId, mode: SendMode, parcel: Parcel)
     }
     provider_known(&out.world, thread)?;
     let failed = matches!(thread.environment.state, EnvironmentState::Failed { .. });
-    let (person, asks) = (parcel.from == Sender::Person, thread.asks.first().map(|p| p.ask.title.clone()));
+    // A retry hands a person's words over again; that is not the person acting.
+    let person = parcel.from == Sender::Person && parcel.cause != "resume";
+    let asks = thread.asks.first().map(|p| p.ask.title.clone());
     let (busy, given_up) = (thread.status.busy(), thread.failures >= MAX_FAILURES);
     if failed && !person {
         let EnvironmentState::Failed { says } = &thread.environment.state else { return Err(unknown(to)) };

@@ -29,7 +29,8 @@ fn storm(seed: u64, plant: Option<Plant>) -> Vec<String> {
     sim.run(sim.meddle_until, |s| !s.sins.is_empty());
     // Then everybody leaves them alone: what was accepted comes to its end.
     let until = sim.now + 10 * 60 * MINUTE;
-    sim.weather = Weather { tells: 0, meddles: 0, asks: 0, turns_fail: 0, limits: 0, crash: 0, ..sim.weather };
+    sim.weather =
+        Weather { tells: 0, meddles: 0, asks: 0, turns_fail: 0, turns_unheard: 0, limits: 0, crash: 0, ..sim.weather };
     sim.run(until, |s| s.host_rests() || !s.sins.is_empty());
     let mut bad = sim.host_faults();
     if !sim.up() || !sim.host_rests() {

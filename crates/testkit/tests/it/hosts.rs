@@ -299,6 +299,24 @@ fn a_failed_turn_is_tried_again_by_reference_and_loses_nothing() {
 }
 
 #[test]
+fn a_turn_that_never_began_is_tried_three_times_with_rests_and_then_waits_for_the_person() {
+    let mut sim = calm();
+    sim.weather.turns_unheard = 1_000;
+    let id = sim.plain(None, Permission::Full);
+    let began = sim.now;
+    sim.run(sim.now + 60 * MINUTE, |s| row(s, &id).failures >= 3);
+    assert!(sim.now - began > 25 * SECOND, "it rests in between");
+    sim.run(sim.now + 60 * MINUTE, |_| false);
+    assert_eq!(row(&sim, &id).turns, 3, "whoever's words they were");
+    assert!(sim.world().needs.values().any(|n| n.closed.is_none() && n.kind.word() == "failed"));
+    sim.weather.turns_unheard = 0;
+    sim.tell(Event::Retried { caller: Caller::Person, thread: id.clone() }).unwrap();
+    sim.run(sim.now + 2 * MINUTE, Sim::host_rests);
+    let consumed = sim.receipts().into_iter().filter(|(_, state)| state == "consumed").count();
+    assert_eq!((consumed, row(&sim, &id).status), (1, Status::Idle));
+}
+
+#[test]
 fn a_parent_hears_of_its_children_together_and_only_where_it_is_wanted() {
     let mut sim = calm();
     let parent = sim.plain(None, Permission::Full);
