@@ -321,6 +321,9 @@ pub enum ThreadVerb {
         /// Whether its parent hears of its ended turns
         #[arg(long, value_enum)]
         parent_notifications: Option<Switch>,
+        /// A mark of another program, as JSON or plain words; an empty value takes it away (can be repeated)
+        #[arg(long, value_name = "NAME=VALUE")]
+        metadata: Vec<String>,
     },
     /// List the messages of a thread that no turn has begun with
     Queue {

@@ -20,6 +20,8 @@ pub struct Outside {
     pub tickets: BTreeMap<String, Ticket>,
     pub pulls: BTreeMap<PullKey, Pull>,
     pub worktrees: BTreeSet<String>,
+    /// No worktree can be made.
+    pub no_places: bool,
     /// Times that a merge went through, by pull. More than one is the end.
     pub merges: BTreeMap<PullKey, u32>,
     /// What must never be; read by the checks.
@@ -156,6 +158,10 @@ impl Outside {
             }
             Effect::FindAdoptable { ask, .. } => Answer::Adoptable(Ok(self.adoptable(ask))),
             Effect::Look { ask, .. } => Answer::Look(Box::new(self.look(ask))),
+            Effect::MakeEnvironment { .. } if self.no_places => {
+                let says = "the setup script failed".to_owned();
+                Answer::EnvironmentMade(Err(Trouble::Refused { says }))
+            }
             Effect::MakeEnvironment { thread, .. } => {
                 self.worktrees.insert(thread.to_string());
                 Answer::EnvironmentMade(Ok(PathBuf::from(format!("/worktrees/{thread}"))))

@@ -11,7 +11,7 @@ use stewards_core::entity::{PullKey, RepoName};
 use stewards_core::ids::{AskId, MessageId, NeedId, ProjectId, ThreadId};
 use stewards_core::machine::{Caller, Event, Reply};
 use stewards_core::refusal::{Exit, Refusal};
-use stewards_core::threads::{Permission, Role, SendMode, SpawnAsk};
+use stewards_core::threads::{Role, SendMode, SpawnAsk, Update};
 use stewards_core::trouble::Trouble;
 
 /// How long a merge is waited for before the asker is told to look later.
@@ -71,10 +71,7 @@ pub enum Ask {
     },
     Update {
         thread: ThreadId,
-        title: Option<String>,
-        permission: Option<Permission>,
-        notify: Option<bool>,
-        read: Option<bool>,
+        update: Update,
     },
     Drop {
         message: MessageId,
@@ -153,14 +150,14 @@ pub(crate) fn project(web: &Web, named: Option<&str>) -> Result<ProjectId, Refus
 pub(crate) async fn act(web: &Web, caller: Caller, ask: Ask) -> Result<Reply, Refusal> {
     let event = match ask {
         Ask::AddProject { name, repo, remote } => {
-            person(&caller, "adds projects")?;
+            caller.person_only("adds projects", "say what you need in your report")?;
             let repo = RepoName::parse(&repo).ok_or_else(|| {
                 Refusal::usage("bad_repo", format!("`{repo}` is no repository"), "write <owner>/<name>")
             })?;
             Event::ProjectAdded { name, repo, remote }
         }
         Ask::Switch { project: named, on } => {
-            person(&caller, "turns stewarding on or off")?;
+            caller.person_only("turns stewarding on or off", "say what you need in your report")?;
             Event::Switched { project: project(web, named.as_deref())?, on }
         }
         Ask::Merge { pull } => return merge(web, caller, &pull_key(&pull)?).await,
@@ -179,9 +176,7 @@ pub(crate) async fn act(web: &Web, caller: Caller, ask: Ask) -> Result<Reply, Re
         Ask::Delete { thread, yes } => Event::Deleted { caller, thread, yes },
         Ask::Retry { thread } => Event::Retried { caller, thread },
         Ask::Compact { thread } => Event::Compacted { caller, thread },
-        Ask::Update { thread, title, permission, notify, read } => {
-            Event::Updated { caller, thread, title, permission, notify, read }
-        }
+        Ask::Update { thread, update } => Event::Updated { caller, thread, update },
         Ask::Drop { message } => Event::MessageDropped { caller, message },
         Ask::Answer { ask, choice } => Event::AskAnswered { caller, ask, choice },
         Ask::PullOpened { pull, branch } => Event::PullOpened { caller, pull: pull_key(&pull)?, branch },
@@ -194,17 +189,6 @@ pub(crate) async fn act(web: &Web, caller: Caller, ask: Ask) -> Result<Reply, Re
         Ask::Release { resource, force } => Event::Released { caller, resource, force },
     };
     web.engine.tell(event).await
-}
-
-fn person(caller: &Caller, does: &str) -> Result<(), Refusal> {
-    match caller {
-        Caller::Person => Ok(()),
-        Caller::Thread(id) => Err(Refusal::not_met(
-            "person_only",
-            format!("only the owner {does}, not {id}"),
-            "say what you need in your report",
-        )),
-    }
 }
 
 /// Re-reads, re-checks, merges and waits for what came of it.

@@ -16,7 +16,9 @@ use stewards_core::machine::{Caller, World};
 use stewards_core::ports::AgentInfo;
 use stewards_core::refusal::{Exit, Refusal};
 use stewards_core::stewards::{self, Binding, LinkedPull};
-use stewards_core::threads::{EnvironmentRow, Role, Status, ThreadRow, environment_rows, thread_row, thread_rows};
+use stewards_core::threads::{
+    EnvironmentRow, Role, Status, ThreadRow, environment_rows, thread_row, thread_rows, unknown,
+};
 use stewards_store::{StoreError, Told};
 
 pub(crate) fn router() -> Router<Web> {
@@ -159,7 +161,7 @@ async fn settled(State(web): State<Web>, Path(id): Path<String>, Query(q): Query
     let rests = |p: &stewards_engine::Published| {
         p.world.threads.get(&id).is_none_or(|t| {
             let idle = t.turn.is_none() && t.queue.is_empty() && t.steering.is_empty() && t.status != Status::Stopping;
-            let over = !t.live() || !t.asks.is_empty();
+            let over = (!t.live() && t.status != Status::Stopping) || !t.asks.is_empty();
             idle || over || (t.turn.is_none() && thread_row(&p.world, t, &p.now).waits.is_some())
         })
     };
@@ -168,12 +170,8 @@ async fn settled(State(web): State<Web>, Path(id): Path<String>, Query(q): Query
     let settled = rests(&web.engine.now())
         || tokio::time::timeout(patience, watch.wait_for(|p| rests(p))).await.is_ok_and(|w| w.is_ok());
     let now = web.engine.now();
-    let Some(thread) = now.world.threads.get(&id) else { return Err(no(unknown_thread(&id))) };
+    let Some(thread) = now.world.threads.get(&id) else { return Err(no(unknown(&id))) };
     Ok(Json(json!({ "settled": settled, "thread": thread_row(&now.world, thread, &now.now) })))
-}
-
-fn unknown_thread(id: &ThreadId) -> Refusal {
-    Refusal::usage("unknown_thread", format!("no thread is called {id}"), "see: stewards thread list")
 }
 
 async fn show(
@@ -197,7 +195,7 @@ struct Transcript {
 async fn thread(State(web): State<Web>, Path(id): Path<String>, Query(q): Query<Transcript>) -> Answer<Value> {
     let now = web.engine.now();
     let id = ThreadId(id);
-    let Some(thread) = now.world.threads.get(&id) else { return Err(no(unknown_thread(&id))) };
+    let Some(thread) = now.world.threads.get(&id) else { return Err(no(unknown(&id))) };
     let reader = web.reader().map_err(|e| store_failed(&e))?;
     let messages = reader.messages_of(&id).map_err(|e| store_failed(&e))?;
     let limit = q.limit.unwrap_or(1_000).min(10_000);
@@ -360,14 +358,8 @@ async fn build(State(web): State<Web>) -> Json<crate::Build> {
 }
 
 async fn link(State(web): State<Web>, Extension(caller): Extension<Caller>) -> Answer<Value> {
-    match caller {
-        Caller::Person => Ok(Json(json!({ "code": web.sessions.link() }))),
-        Caller::Thread(id) => Err(no(Refusal::not_met(
-            "person_only",
-            format!("only the owner opens the page, not {id}"),
-            "use the command line",
-        ))),
-    }
+    caller.person_only("opens the page", "use the command line").map_err(no)?;
+    Ok(Json(json!({ "code": web.sessions.link() })))
 }
 
 async fn act(

@@ -82,13 +82,14 @@ pub(super) fn apply(world: &mut World, id: &ThreadId, fact: &Fact, at: &Moment) 
             row.session = None;
             set_removal(row, at, &settings);
         }
-        Fact::Updated { title, permission, notify } => {
-            row.title = title.clone().unwrap_or_else(|| row.title.clone());
-            row.permission = permission.unwrap_or(row.permission);
-            row.notify_parent = notify.unwrap_or(row.notify_parent);
+        Fact::Updated { update } => {
+            row.title = update.title.clone().unwrap_or_else(|| row.title.clone());
+            row.permission = update.permission.unwrap_or(row.permission);
+            row.notify_parent = update.notify.unwrap_or(row.notify_parent);
+            row.unread = update.read.map_or(row.unread, |read| !read);
+            row.metadata.extend(update.metadata.clone());
+            row.metadata.retain(|_, value| !value.is_null());
         }
-        Fact::MarkedRead => row.unread = false,
-        Fact::MarkedUnread => row.unread = true,
         Fact::Retried => {
             row.failures = 0;
             row.rest = None;

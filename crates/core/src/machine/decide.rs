@@ -55,9 +55,7 @@ pub fn decide(view: &View<'_>, event: &Event, now: &Moment) -> Result<Outcome, R
         Event::Deleted { caller, thread, yes } => threads::delete(out, caller, thread, *yes)?,
         Event::Retried { caller, thread } => threads::retry_asked(out, caller, thread)?,
         Event::Compacted { caller, thread } => threads::compact_asked(out, caller, thread)?,
-        Event::Updated { caller, thread, title, permission, notify, read } => {
-            threads::update(out, caller, thread, title.as_deref(), *permission, *notify, *read)?;
-        }
+        Event::Updated { caller, thread, update } => threads::update(out, caller, thread, update)?,
         Event::MessageDropped { caller, message } => threads::drop_message(out, caller, message)?,
         Event::AskAnswered { caller, ask, choice } => threads::answer_asked(out, caller, ask, choice)?,
         Event::PullOpened { caller, pull, branch } => stewards::pull_opened(out, caller, pull, branch)?,

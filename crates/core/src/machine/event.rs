@@ -6,9 +6,10 @@ use crate::bus::Draft;
 use crate::entity::{PullKey, RepoName};
 use crate::ids::{AskId, BindingId, EffectId, MessageId, NeedId, ProjectId, ThreadId, TurnId};
 use crate::ports::Ring;
+use crate::refusal::Refusal;
 use crate::snapshot::Pull;
 use crate::stewards::Report;
-use crate::threads::{Ask, Can, Permission, SendMode, SpawnAsk};
+use crate::threads::{Ask, Can, SendMode, SpawnAsk, Update};
 use serde::{Deserialize, Serialize};
 
 /// Who asks.
@@ -18,6 +19,18 @@ pub enum Caller {
     /// The owner of this server.
     Person,
     Thread(ThreadId),
+}
+
+impl Caller {
+    /// Refuses what only the owner does: `only the owner <does>, not <thread>`.
+    pub fn person_only(&self, does: &str, hint: &str) -> Result<(), Refusal> {
+        match self {
+            Caller::Person => Ok(()),
+            Caller::Thread(id) => {
+                Err(Refusal::not_met("person_only", format!("only the owner {does}, not {id}"), hint))
+            }
+        }
+    }
 }
 
 /// One thing that happened or is asked for. A closed list: this is the only way in.
@@ -164,10 +177,7 @@ pub enum Event {
     Updated {
         caller: Caller,
         thread: ThreadId,
-        title: Option<String>,
-        permission: Option<Permission>,
-        notify: Option<bool>,
-        read: Option<bool>,
+        update: Update,
     },
     /// A message that waits is taken back.
     MessageDropped {

@@ -10,7 +10,7 @@ use crate::ports::TurnEnd;
 use crate::stewards::{EndReason, LinkedPull, NeedKind, News, Report};
 use crate::threads::{
     Can, ContextUse, Environment, EnvironmentState, Limit, ModelName, Notice, Pending, Permission, Queued, Remembered,
-    Role, Tokens,
+    Role, Tokens, Update,
 };
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
@@ -256,12 +256,8 @@ pub enum Fact {
     Unarchived,
     Deleted,
     Updated {
-        title: Option<String>,
-        permission: Option<Permission>,
-        notify: Option<bool>,
+        update: Update,
     },
-    MarkedRead,
-    MarkedUnread,
     /// What waits for it waits on until the next message.
     Held,
     /// A message that waited was taken back.

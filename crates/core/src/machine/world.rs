@@ -209,11 +209,17 @@ impl World {
 
     /// A thread and everything whose lifecycle it owns, itself first.
     pub fn owned_by(&self, thread: &ThreadId) -> Vec<ThreadId> {
-        let mut all = vec![thread.clone()];
+        self.closure(thread, |t, owner| t.owner.as_ref() == Some(owner))
+    }
+
+    /// A thread, those below it, those below them, and so on; itself first.
+    pub(crate) fn closure(&self, of: &ThreadId, below: impl Fn(&Thread, &ThreadId) -> bool) -> Vec<ThreadId> {
+        let mut all = vec![of.clone()];
         let mut at = 0;
-        while at < all.len() {
-            let owner = all[at].clone();
-            all.extend(self.threads.values().filter(|t| t.owner.as_ref() == Some(&owner)).map(|t| t.id.clone()));
+        while let Some(above) = all.get(at).cloned() {
+            let next = self.threads.values().filter(|t| below(t, &above) && !all.contains(&t.id));
+            let next: Vec<ThreadId> = next.map(|t| t.id.clone()).collect();
+            all.extend(next);
             at += 1;
         }
         all

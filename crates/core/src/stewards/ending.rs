@@ -7,7 +7,7 @@ use crate::ids::{BindingId, ProjectId, ThreadId};
 use crate::machine::{Fact, Outcome, Subject};
 use crate::snapshot::PullState;
 use crate::text::{cut, one_line};
-use crate::threads::{Environment, EnvironmentKind, ModelName, Role, put_away};
+use crate::threads::{Environment, EnvironmentKind, ModelName, Role, Update, put_away};
 
 /// The entity needs no manager any more. A terminal state gets a wrap-up turn
 /// with its workers still there; every other ending stops them first and gets
@@ -58,7 +58,7 @@ pub fn steward_turn_ended(out: &mut Outcome, id: &BindingId, reported: bool) {
         && out.world.open_needs(id).next().is_none()
         && let Some(steward) = out.world.bindings.get(id).and_then(|b| b.steward.clone())
     {
-        out.thread(&steward, Fact::MarkedRead);
+        out.thread(&steward, Fact::Updated { update: Update { read: Some(true), ..Update::default() } });
     }
     end_if_due(out, id);
 }

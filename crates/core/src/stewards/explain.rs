@@ -143,11 +143,16 @@ pub fn line(fact: &Fact) -> Option<String> {
         Fact::AskPassed { title, by, .. } => format!("allowed by {by}: {title}"),
         Fact::AskSettled { ask, how, .. } => format!("{ask}: {how}"),
         Fact::Deleted => "deleted".into(),
-        Fact::Updated { title, permission, notify } => {
+        Fact::Updated { update } => {
             let mut said = Vec::new();
-            said.extend(title.as_ref().map(|t| format!("titled {t}")));
-            said.extend(permission.map(|p| format!("may do {}", p.word())));
-            said.extend(notify.map(|n| format!("its parent hears {}", if n { "of its turns" } else { "nothing" })));
+            said.extend(update.title.as_ref().map(|t| format!("titled {t}")));
+            said.extend(update.permission.map(|p| format!("may do {}", p.word())));
+            let hears = |n| format!("its parent hears {}", if n { "of its turns" } else { "nothing" });
+            said.extend(update.notify.map(hears));
+            said.extend(update.metadata.keys().map(|name| format!("metadata {name} was set")));
+            if said.is_empty() {
+                return None;
+            }
             said.join(", ")
         }
         Fact::Held => "held until the next message".into(),
@@ -166,7 +171,7 @@ pub fn line(fact: &Fact) -> Option<String> {
         Fact::Unarchived => "brought back from the archive".into(),
         Fact::Wrote { pull, what } => format!("{what} on {pull}"),
         Fact::Retried => "tries again".into(),
-        Fact::MarkedRead | Fact::MarkedUnread | Fact::ReportTaken => return None,
+        Fact::ReportTaken => return None,
         Fact::BusSent { message } => {
             let fields: Vec<String> =
                 message.fields.iter().map(|(k, v)| format!("{k}={}", cut(&one_line(v), 80))).collect();

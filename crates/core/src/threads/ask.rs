@@ -1,6 +1,6 @@
 //! What an agent asks the person, and how that is settled.
 
-use super::{Parcel, Permission, SendMode, begin_steer, begin_turn, deliver};
+use super::{Parcel, Permission, SendMode, begin_steer, deliver};
 use crate::ids::{AskId, ThreadId, TurnId};
 use crate::machine::{Caller, Effect, Fact, Outcome};
 use crate::refusal::Refusal;
@@ -142,10 +142,8 @@ pub fn agent_unasked(out: &mut Outcome, id: &ThreadId, key: &str) {
 /// The person answers. `choice` is an option's number, id or label, `allow` or
 /// `deny` for a permission, or free words where the ask takes them.
 pub fn answer_asked(out: &mut Outcome, caller: &Caller, ask: &AskId, choice: &str) -> Result<(), Refusal> {
-    if let Caller::Thread(who) = caller {
-        let says = format!("only the owner answers what an agent asks, not {who}");
-        return Err(Refusal::not_met("person_only", says, "the owner answers it on the page or the command line"));
-    }
+    let hint = "the owner answers it on the page or the command line";
+    caller.person_only("answers what an agent asks", hint)?;
     let found = out.world.threads.values().find_map(|t| Some((t.id.clone(), t.asks.iter().find(|p| p.id == *ask)?)));
     let Some((id, pending)) = found.map(|(id, p)| (id, p.clone())) else {
         let settled = out.world.threads.values().flat_map(|t| &t.settled).find(|s| s.id == *ask);
@@ -175,7 +173,6 @@ pub fn answer_asked(out: &mut Outcome, caller: &Caller, ask: &AskId, choice: &st
             one_line(&label)
         );
         let _ = deliver(out, &id, SendMode::QueueIfActive, Parcel::system("answer", text));
-        begin_turn(out, &id);
     } else {
         out.effect(Effect::Answer { thread: id.clone(), key: pending.ask.key, reply });
         begin_steer(out, &id);

@@ -26,8 +26,17 @@ impl Parcel {
     }
 }
 
-pub(super) fn unknown(id: &ThreadId) -> Refusal {
+pub fn unknown(id: &ThreadId) -> Refusal {
     Refusal::usage("unknown_thread", format!("no thread is called {id}"), "see: stewards thread list")
+}
+
+/// The thread, unless it was deleted.
+pub fn known<'a>(world: &'a World, id: &ThreadId) -> Result<&'a Thread, Refusal> {
+    let thread = world.threads.get(id).ok_or_else(|| unknown(id))?;
+    if thread.deleted.is_some() {
+        return Err(Refusal::not_met("thread_deleted", format!("{id} was deleted"), "see: stewards thread list"));
+    }
+    Ok(thread)
 }
 
 /// The thread, if it takes messages.
@@ -99,6 +108,36 @@ pub fn told(
 /// person, or something else keeps a thread from a turn, the message waits too and
 /// the reply says for what; `start` is refused then.
 pub fn deliver(out: &mut Outcome, to: &ThreadId, mode: SendMode, parcel: Parcel) -> Result<MessageId, Refusal> {
+    // A retry hands a person's words over again; that is not the person acting.
+    let person = parcel.from == Sender::Person && parcel.cause != "resume";
+    open_for(out, to, mode, person)?;
+    let thread = writable(&out.world, to)?;
+    let asks = thread.asks.first().map(|p| p.ask.title.clone());
+    let busy = thread.status.busy();
+    let id = accept(out, to, mode, parcel);
+    begin_turn(out, to);
+    if busy {
+        begin_steer(out, to);
+    }
+    say_what_becomes_of_it(out, to, &id, asks);
+    Ok(id)
+}
+
+/// Several at once, for one turn: those that a failed turn was about.
+pub(super) fn deliver_again(out: &mut Outcome, to: &ThreadId, messages: Vec<Queued>) {
+    if open_for(out, to, SendMode::QueueIfActive, false).is_err() {
+        return;
+    }
+    for m in messages {
+        let parcel = Parcel { from: m.from, cause: "resume", text: m.text, wake: false, bus: m.bus };
+        accept(out, to, SendMode::QueueIfActive, parcel);
+    }
+    begin_turn(out, to);
+}
+
+/// Refuses what the thread does not take now; takes away what a person's own word
+/// overrules.
+fn open_for(out: &mut Outcome, to: &ThreadId, mode: SendMode, person: bool) -> Result<(), Refusal> {
     let thread = writable(&out.world, to)?;
     let not = |reason: &str, says: String| {
         let refusal = Refusal::busy("thread_not_writable", says, "send it with --mode queue-if-active");
@@ -125,10 +164,7 @@ pub fn deliver(out: &mut Outcome, to: &ThreadId, mode: SendMode, parcel: Parcel)
     }
     provider_known(&out.world, thread)?;
     let failed = matches!(thread.environment.state, EnvironmentState::Failed { .. });
-    // A retry hands a person's words over again; that is not the person acting.
-    let person = parcel.from == Sender::Person && parcel.cause != "resume";
-    let asks = thread.asks.first().map(|p| p.ask.title.clone());
-    let (busy, given_up) = (thread.status.busy(), thread.failures >= MAX_FAILURES);
+    let given_up = thread.failures >= MAX_FAILURES;
     if failed && !person {
         let EnvironmentState::Failed { says } = &thread.environment.state else { return Err(unknown(to)) };
         let says = format!("the environment of {to} could not be made: {says}");
@@ -148,6 +184,11 @@ pub fn deliver(out: &mut Outcome, to: &ThreadId, mode: SendMode, parcel: Parcel)
             try_again(out, to);
         }
     }
+    Ok(())
+}
+
+/// The only place where a thread is given a message.
+fn accept(out: &mut Outcome, to: &ThreadId, mode: SendMode, parcel: Parcel) -> MessageId {
     let id = out.mint_message();
     let message = Queued {
         id: id.clone(),
@@ -160,12 +201,7 @@ pub fn deliver(out: &mut Outcome, to: &ThreadId, mode: SendMode, parcel: Parcel)
         bus: parcel.bus,
     };
     out.thread(to, Fact::MessageAccepted { message });
-    begin_turn(out, to);
-    if busy {
-        begin_steer(out, to);
-    }
-    say_what_becomes_of_it(out, to, &id, asks);
-    Ok(id)
+    id
 }
 
 /// Takes a message back that no turn has begun with yet: whoever sent it may, and the owner.
@@ -232,8 +268,18 @@ pub fn begin_turn(out: &mut Outcome, id: &ThreadId) {
     let messages = thread.queue.iter().map(|m| m.id.clone()).collect();
     let mut causes: Vec<String> = thread.queue.iter().map(|m| m.cause.clone()).collect();
     causes.dedup();
+    start_turn(out, id, messages, causes, false);
+}
+
+pub(super) fn start_turn(
+    out: &mut Outcome,
+    id: &ThreadId,
+    messages: Vec<MessageId>,
+    causes: Vec<String>,
+    compacts: bool,
+) {
     let turn = out.mint_turn();
-    out.thread(id, Fact::TurnBegan { turn: turn.clone(), messages, causes, compacts: false });
+    out.thread(id, Fact::TurnBegan { turn: turn.clone(), messages, causes, compacts });
     out.effect(Effect::Turn { thread: id.clone(), turn });
 }
 

@@ -1,6 +1,6 @@
 //! Parents and children: what ends with what, and who hears of whom.
 
-use super::{Parcel, Permission, SendMode, deliver, stop};
+use super::{Parcel, SendMode, Thread, Update, deliver, known, stop};
 use crate::ids::{MessageId, ThreadId};
 use crate::machine::{Caller, Fact, Outcome, World};
 use crate::refusal::Refusal;
@@ -54,37 +54,34 @@ pub fn notices_due(out: &mut Outcome, id: &ThreadId) {
     let _ = deliver(out, id, SendMode::QueueIfActive, Parcel::system("notice", text));
 }
 
-/// The thread, its dependents, theirs, and so on: what is archived with it. Itself first.
-pub fn owned_by_all(world: &World, id: &ThreadId) -> Vec<ThreadId> {
-    world.owned_by(id).into_iter().filter(|t| world.threads.get(t).is_some_and(super::Thread::live)).collect()
-}
-
 /// The thread and every child of it, archived ones too: what is deleted with it. Itself first.
-pub fn descendants(world: &World, id: &ThreadId) -> Vec<ThreadId> {
-    let mut all = vec![id.clone()];
-    let mut at = 0;
-    while at < all.len() {
-        let of = all[at].clone();
-        let next = world.threads.values().filter(|t| t.parent.as_ref() == Some(&of) || t.owner.as_ref() == Some(&of));
-        let next: Vec<ThreadId> = next.map(|t| t.id.clone()).filter(|t| !all.contains(t)).collect();
-        all.extend(next);
-        at += 1;
-    }
-    all.retain(|t| world.threads.get(t).is_some_and(|t| t.deleted.is_none()));
+fn descendants(world: &World, id: &ThreadId) -> Vec<ThreadId> {
+    let below = |t: &Thread, of: &ThreadId| t.parent.as_ref() == Some(of) || t.owner.as_ref() == Some(of);
+    let mut all = world.closure(id, below);
+    all.retain(|t| known(world, t).is_ok());
     all
 }
 
-/// A thread ends only what it owns; a person ends anything.
-fn may_end(world: &World, caller: &Caller, id: &ThreadId) -> Result<(), Refusal> {
+/// A thread decides over itself and what it owns; a person over any.
+pub(super) fn owns(world: &World, caller: &Caller, id: &ThreadId) -> Result<(), Refusal> {
     match caller {
         Caller::Person => Ok(()),
-        Caller::Thread(who) if who != id && world.owned_by(who).contains(id) => Ok(()),
-        Caller::Thread(who) => Err(Refusal::not_met(
-            "not_yours",
-            format!("{id} is not one of {who}'s threads"),
-            "ask its steward: stewards bus help",
-        )),
+        Caller::Thread(who) if world.owned_by(who).contains(id) => Ok(()),
+        Caller::Thread(who) => Err(not_yours(who, id)),
     }
+}
+
+/// No thread ends itself.
+fn may_end(world: &World, caller: &Caller, id: &ThreadId) -> Result<(), Refusal> {
+    match caller {
+        Caller::Thread(who) if who == id => Err(not_yours(who, id)),
+        _ => owns(world, caller, id),
+    }
+}
+
+fn not_yours(who: &ThreadId, id: &ThreadId) -> Refusal {
+    let says = format!("{id} is not one of {who}'s threads");
+    Refusal::not_met("not_yours", says, "ask its steward: stewards bus help")
 }
 
 fn preview(world: &World, verb: &str, all: &[ThreadId]) -> Refusal {
@@ -99,11 +96,10 @@ fn preview(world: &World, verb: &str, all: &[ThreadId]) -> Refusal {
 /// Archives a thread and everything whose life it owns. More than itself needs
 /// a yes.
 pub fn archive(out: &mut Outcome, caller: &Caller, id: &ThreadId, yes: bool) -> Result<(), Refusal> {
-    if out.world.threads.get(id).is_none_or(|t| t.deleted.is_some()) {
-        return Err(super::deliver::unknown(id));
-    }
+    known(&out.world, id)?;
     may_end(&out.world, caller, id)?;
-    let all = owned_by_all(&out.world, id);
+    let mut all = out.world.owned_by(id);
+    all.retain(|t| out.world.threads.get(t).is_some_and(Thread::live));
     if all.is_empty() {
         out.say(format!("{id} is archived already"));
         return Ok(());
@@ -138,9 +134,7 @@ pub(crate) fn put_away(out: &mut Outcome, id: &ThreadId) {
 
 /// Brings a thread back. Its worktree is made again with its next message.
 pub fn unarchive(out: &mut Outcome, caller: &Caller, id: &ThreadId) -> Result<(), Refusal> {
-    let Some(thread) = out.world.threads.get(id).filter(|t| t.deleted.is_none()) else {
-        return Err(super::deliver::unknown(id));
-    };
+    let thread = known(&out.world, id)?;
     if thread.archived.is_none() {
         out.say(format!("{id} is not archived"));
         return Ok(());
@@ -159,13 +153,8 @@ pub fn unarchive(out: &mut Outcome, caller: &Caller, id: &ThreadId) -> Result<()
 /// Deletes a thread with every descendant: their transcripts and messages go, a
 /// line that they were there stays. Only a person does that, and says yes.
 pub fn delete(out: &mut Outcome, caller: &Caller, id: &ThreadId, yes: bool) -> Result<(), Refusal> {
-    if let Caller::Thread(who) = caller {
-        let says = format!("only the owner deletes threads, not {who}");
-        return Err(Refusal::not_met("person_only", says, "archive it instead: stewards thread archive"));
-    }
-    if out.world.threads.get(id).is_none_or(|t| t.deleted.is_some()) {
-        return Err(super::deliver::unknown(id));
-    }
+    caller.person_only("deletes threads", "archive it instead: stewards thread archive")?;
+    known(&out.world, id)?;
     let all = descendants(&out.world, id);
     if !yes {
         return Err(preview(&out.world, "deletes", &all));
@@ -180,37 +169,35 @@ pub fn delete(out: &mut Outcome, caller: &Caller, id: &ThreadId, yes: bool) -> R
 }
 
 /// What may be changed of a thread while it lives.
-pub fn update(
-    out: &mut Outcome,
-    caller: &Caller,
-    id: &ThreadId,
-    title: Option<&str>,
-    permission: Option<Permission>,
-    notify: Option<bool>,
-    read: Option<bool>,
-) -> Result<(), Refusal> {
-    if out.world.threads.get(id).is_none_or(|t| t.deleted.is_some()) {
-        return Err(super::deliver::unknown(id));
+pub fn update(out: &mut Outcome, caller: &Caller, id: &ThreadId, update: &Update) -> Result<(), Refusal> {
+    known(&out.world, id)?;
+    if update.permission.is_some() {
+        caller.person_only("changes what an agent may do", "say what you need in your report")?;
     }
-    if let (Caller::Thread(who), Some(_)) = (caller, permission) {
-        let says = format!("only the owner changes what an agent may do, not {who}");
-        return Err(Refusal::not_met("person_only", says, "say what you need in your report"));
-    }
-    if *caller != Caller::Thread(id.clone()) {
-        may_end(&out.world, caller, id)?;
-    }
-    let title = title.map(|t| cut(&one_line(t), 120));
-    if title.as_deref() == Some("") {
+    owns(&out.world, caller, id)?;
+    let mut update = update.clone();
+    update.title = update.title.map(|t| cut(&one_line(&t), 120));
+    if update.title.as_deref() == Some("") {
         return Err(Refusal::usage("empty_title", "the title is empty", "give it a few words"));
     }
-    if title.is_some() || permission.is_some() || notify.is_some() {
-        out.thread(id, Fact::Updated { title, permission, notify });
+    for (name, value) in &update.metadata {
+        check_metadata(name, value)?;
     }
-    match read {
-        Some(true) => out.thread(id, Fact::MarkedRead),
-        Some(false) => out.thread(id, Fact::MarkedUnread),
-        None => {}
-    }
+    out.thread(id, Fact::Updated { update });
     out.say(format!("{id} is as asked"));
+    Ok(())
+}
+
+/// Metadata is for small marks of other programs; a null takes one away.
+fn check_metadata(name: &str, value: &serde_json::Value) -> Result<(), Refusal> {
+    let fits = |c: char| c.is_ascii_alphanumeric() || "._-/".contains(c);
+    if name.is_empty() || name.len() > 60 || !name.chars().all(fits) {
+        let says = format!("`{}` is no name for metadata", cut(&one_line(name), 60));
+        return Err(Refusal::usage("bad_metadata", says, "at most 60 letters, digits and . _ - /"));
+    }
+    if value.to_string().len() > 4_000 {
+        let says = format!("the metadata `{name}` is longer than 4,000 bytes");
+        return Err(Refusal::usage("bad_metadata", says, "keep what is long in a file, and its path here"));
+    }
     Ok(())
 }

@@ -20,16 +20,16 @@ pub use ask::{
     Ask, AskOption, AskReply, Means, Pending, Remembered, Settled, agent_asked, agent_unasked, answer_asked,
 };
 pub(crate) use deliver::waits_for;
-pub use deliver::{Parcel, begin_turn, deliver, drop_message, told, writable};
+pub use deliver::{Parcel, begin_turn, deliver, drop_message, known, told, unknown, writable};
 pub use environment::{Environment, EnvironmentKind, EnvironmentState};
 pub use environments::{environment_due, environment_made, environment_removed};
 pub use limit::{Limit, limit_in, zone};
 pub(crate) use lineage::put_away;
-pub use lineage::{Notice, archive, delete, descendants, notices_due, notify, owned_by_all, unarchive, update};
+pub use lineage::{Notice, archive, delete, notices_due, notify, unarchive, update};
 pub use message::{Queued, SendMode, Sender};
 pub use model_name::{LEVELS, ModelName};
 pub(crate) use room::capped;
-pub use room::{Why, can_begin, full, hindrance, next_change};
+pub use room::{Why, can_begin, hindrance, next_change};
 pub use rows::{EnvironmentRow, ThreadRow, environment_rows, thread_row, thread_rows};
 pub use spawn::{EnvironmentAsk, SpawnAsk, create_steward, spawn};
 pub use steer::{begin_steer, can_steer, steered};
@@ -165,6 +165,19 @@ pub struct ContextUse {
     pub used: u64,
     /// How much fits, where the agent says it.
     pub window: Option<u64>,
+}
+
+/// What is to be changed of a thread; what is not named stays.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Update {
+    pub title: Option<String>,
+    pub permission: Option<Permission>,
+    /// Whether its parent hears of its ended turns.
+    pub notify: Option<bool>,
+    pub read: Option<bool>,
+    /// Per name, for other programs; a null takes one away.
+    pub metadata: BTreeMap<String, serde_json::Value>,
 }
 
 /// Tokens counted or, where the agent does not count, estimated.

@@ -1,6 +1,7 @@
 //! Whether a thread may begin a turn now, and what keeps it from one.
 
-use super::{Status, Thread};
+use super::{EnvironmentState, Status, Thread};
+use crate::ids::ThreadId;
 use crate::machine::World;
 use crate::moment::{Deadline, Moment};
 use crate::refusal::Refusal;
@@ -17,6 +18,8 @@ pub enum Why {
     Asks { title: String },
     /// A message is on its way into the turn that has just ended.
     Settling,
+    /// Its place could not be made.
+    NoPlace { id: ThreadId, says: String },
     /// It failed and is tried again later.
     Resting,
     /// Its provider's limit.
@@ -34,6 +37,12 @@ impl fmt::Display for Why {
             Why::Held => f.write_str("it was stopped by hand and goes on with the next message"),
             Why::Asks { title } => write!(f, "it waits for the person: {title}"),
             Why::Settling => f.write_str("its last message is still being settled"),
+            Why::NoPlace { id, says } => {
+                write!(
+                    f,
+                    "its environment could not be made: {says} (mend the cause, then: stewards thread retry {id})"
+                )
+            }
             Why::Resting => f.write_str("it rests after a failed turn"),
             Why::Limited { until, says } => write!(f, "its provider has a limit until {until}: {says}"),
             Why::Capped { cap } => write!(f, "it has had {cap} turns within an hour"),
@@ -69,6 +78,9 @@ pub fn hindrance(world: &World, thread: &Thread, now: &Moment) -> Option<Why> {
     if thread.held {
         return Some(Why::Held);
     }
+    if let EnvironmentState::Failed { says } = &thread.environment.state {
+        return Some(Why::NoPlace { id: thread.id.clone(), says: says.clone() });
+    }
     if thread.resting(now) {
         return Some(Why::Resting);
     }
@@ -90,7 +102,7 @@ pub(crate) fn capped(world: &World, thread: &Thread, now: &Moment) -> bool {
 }
 
 /// As many turns are live as may be.
-pub fn full(world: &World, thread: &Thread) -> Option<Why> {
+fn full(world: &World, thread: &Thread) -> Option<Why> {
     let settings = &world.host.settings;
     let mut live = 0;
     let mut of_project = 0;
@@ -111,6 +123,6 @@ pub fn next_change<'a>(world: &'a World, thread: &'a Thread) -> impl Iterator<It
 }
 
 /// A refusal for whoever insists on a turn now.
-pub(super) fn refused(id: &crate::ids::ThreadId, why: &Why) -> Refusal {
+pub(super) fn refused(id: &ThreadId, why: &Why) -> Refusal {
     Refusal::busy("thread_waits", format!("{id} cannot begin a turn now: {why}"), "see: stewards thread show")
 }

@@ -1,12 +1,13 @@
 //! Threads and their places as people see them: described once, shown by page
 //! and command line.
 
-use super::{ContextUse, EnvironmentState, Permission, Role, Thread, Tokens, waits_for};
+use super::{ContextUse, EnvironmentState, Permission, Role, Status, Thread, Tokens, waits_for};
 use crate::machine::World;
 use crate::moment::Moment;
 use crate::text::one_line;
 use jiff::Timestamp;
 use serde::Serialize;
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 /// One thread in a list.
@@ -38,6 +39,8 @@ pub struct ThreadRow {
     pub notify_parent: bool,
     pub branch: Option<String>,
     pub error: Option<String>,
+    /// What other programs keep here, by name.
+    pub metadata: BTreeMap<String, serde_json::Value>,
     pub last_words: String,
 }
 
@@ -64,7 +67,7 @@ pub fn thread_row(world: &World, thread: &Thread, now: &Moment) -> ThreadRow {
         id: thread.id.to_string(),
         title: thread.title.clone(),
         role: thread.role,
-        status: if thread.deleted.is_some() { "deleted" } else { thread.status.word() },
+        status: status(thread),
         parent: thread.parent.as_ref().map(ToString::to_string),
         owner: thread.owner.as_ref().map(ToString::to_string),
         project: world.projects.get(&thread.project).map(|p| p.name.clone()).unwrap_or_default(),
@@ -82,8 +85,25 @@ pub fn thread_row(world: &World, thread: &Thread, now: &Moment) -> ThreadRow {
         hidden: thread.hidden,
         notify_parent: thread.notify_parent,
         branch: thread.branch().map(str::to_owned),
-        error: thread.error.clone(),
+        error: thread.error.clone().or_else(|| no_place(thread)),
+        metadata: thread.metadata.clone(),
         last_words: one_line(&thread.last_words),
+    }
+}
+
+/// How it is shown: what it was put away as comes before what it last did.
+fn status(thread: &Thread) -> &'static str {
+    match (thread.deleted, thread.archived) {
+        (Some(_), _) => "deleted",
+        (None, Some(_)) if thread.status != Status::Stopping => "archived",
+        _ => thread.status.word(),
+    }
+}
+
+fn no_place(thread: &Thread) -> Option<String> {
+    match &thread.environment.state {
+        EnvironmentState::Failed { says } => Some(format!("its environment could not be made: {says}")),
+        _ => None,
     }
 }
 

@@ -1,6 +1,7 @@
 //! Ending what threads run.
 
-use super::{Status, begin_turn};
+use super::lineage::owns;
+use super::{Status, begin_turn, known};
 use crate::ids::ThreadId;
 use crate::machine::{Caller, Effect, Fact, Outcome, Subject};
 use crate::refusal::Refusal;
@@ -8,20 +9,10 @@ use crate::refusal::Refusal;
 /// A person, or the thread that owns it, has a thread stopped. What waits for it
 /// waits on until the next message.
 pub fn stop_asked(out: &mut Outcome, caller: &Caller, id: &ThreadId) -> Result<(), Refusal> {
-    let Some(thread) = out.world.threads.get(id).filter(|t| t.deleted.is_none()) else {
-        return Err(super::deliver::unknown(id));
-    };
+    let thread = known(&out.world, id)?;
     let status = thread.status;
     let waits = !thread.queue.is_empty();
-    if let Caller::Thread(who) = caller
-        && !out.world.owned_by(who).contains(id)
-    {
-        return Err(Refusal::not_met(
-            "not_yours",
-            format!("{id} is not one of {who}'s threads"),
-            "ask its steward: stewards bus help",
-        ));
-    }
+    owns(&out.world, caller, id)?;
     if waits {
         out.thread(id, Fact::Held);
     }
@@ -60,10 +51,7 @@ pub fn stopped(out: &mut Outcome, id: &ThreadId) {
 
 /// Every agent at once, until the owner lets them go on; a restart changes nothing of it.
 pub fn stop_all(out: &mut Outcome, caller: &Caller, on: bool) -> Result<(), Refusal> {
-    if let Caller::Thread(who) = caller {
-        let says = format!("only the owner stops or resumes everything, not {who}");
-        return Err(Refusal::not_met("person_only", says, "say what you need in your report"));
-    }
+    caller.person_only("stops or resumes everything", "say what you need in your report")?;
     let was = out.world.host.stopped;
     if was != on {
         out.fact(Subject::Host, Fact::AllStopped { on });

@@ -1,12 +1,13 @@
 //! How turns end, and what follows.
 
-use super::deliver::at_its_place;
+use super::deliver::{at_its_place, deliver_again, start_turn};
+use super::lineage::owns;
 use super::{
     EnvironmentState, FailedTurn, Parcel, Queued, Role, SendMode, Status, Thread, Tokens, begin_steer, begin_turn,
-    deliver, full, limit_in, notify, zone,
+    deliver, limit_in, notify, zone,
 };
 use crate::ids::{MessageId, ThreadId, TurnId};
-use crate::machine::{Caller, Effect, Fact, Outcome, Subject, World};
+use crate::machine::{Caller, Fact, Outcome, Subject, World};
 use crate::ports::{TurnEnd, TurnJob};
 use crate::refusal::Refusal;
 use crate::stewards;
@@ -123,10 +124,16 @@ pub fn turn_cut(out: &mut Outcome, id: &ThreadId, turn: &TurnId) {
     let Some(thread) = out.world.threads.get(id) else { return };
     let Some(live) = thread.turn.as_ref().filter(|t| &t.id == turn).cloned() else { return };
     let (role, binding, archived) = (thread.role, thread.binding.clone(), thread.archived.is_some());
+    let stopping = thread.status == Status::Stopping;
     let unknown: Vec<MessageId> =
         if live.confirmed { Vec::new() } else { live.messages.iter().map(|m| m.id.clone()).collect() };
     out.thread(id, Fact::TurnCut { turn: turn.clone(), unknown });
     if archived || live.compacts {
+        return;
+    }
+    if stopping {
+        // The stop was said before the daemon died: the turn ends as stopped.
+        follow(out, id, role, binding, &TurnEnd::Cancelled, &live);
         return;
     }
     let wake = live.messages.iter().any(|m| m.wake);
@@ -150,12 +157,7 @@ pub fn turn_cut(out: &mut Outcome, id: &ThreadId, turn: &TurnId) {
 /// A person has a failed turn tried again.
 pub fn retry_asked(out: &mut Outcome, caller: &Caller, id: &ThreadId) -> Result<(), Refusal> {
     super::writable(&out.world, id)?;
-    if let Caller::Thread(who) = caller
-        && !out.world.owned_by(who).contains(id)
-    {
-        let says = format!("{id} is not one of {who}'s threads");
-        return Err(Refusal::not_met("not_yours", says, "ask its steward: stewards bus help"));
-    }
+    owns(&out.world, caller, id)?;
     let Some(thread) = out.world.threads.get(id) else { return Ok(()) };
     let broken = matches!(thread.environment.state, EnvironmentState::Failed { .. });
     if thread.turn.is_some() || (thread.failed.is_none() && !broken) {
@@ -197,10 +199,7 @@ pub(crate) fn try_again(out: &mut Outcome, id: &ThreadId) {
         go_on(out, id, "Your last turn failed before it was finished", &messages);
         return;
     }
-    for message in messages {
-        let parcel = Parcel { from: message.from, cause: "resume", text: message.text, wake: false, bus: message.bus };
-        let _ = deliver(out, id, SendMode::QueueIfActive, parcel);
-    }
+    deliver_again(out, id, messages);
 }
 
 /// What others said: all but the wake, which is made anew.
@@ -243,28 +242,20 @@ pub fn compact(out: &mut Outcome, id: &ThreadId) -> Result<(), Refusal> {
             "it may do so by itself",
         );
     }
-    if let Some(why) = super::hindrance(&out.world, thread, &out.now).or_else(|| full(&out.world, thread)) {
+    if let Some(why) = super::hindrance(&out.world, thread, &out.now) {
         return Err(super::room::refused(id, &why));
     }
     if !at_its_place(out, id) {
         return not("no_place", format!("the environment of {id} is being made"), "try again in a moment");
     }
-    let turn = out.mint_turn();
-    let causes = vec!["compaction".to_owned()];
-    out.thread(id, Fact::TurnBegan { turn: turn.clone(), messages: Vec::new(), causes, compacts: true });
-    out.effect(Effect::Turn { thread: id.clone(), turn });
+    start_turn(out, id, Vec::new(), vec!["compaction".to_owned()], true);
     out.say(format!("{id} compacts its context"));
     Ok(())
 }
 
 /// A person, or the thread that owns it, asks for it.
 pub fn compact_asked(out: &mut Outcome, caller: &Caller, id: &ThreadId) -> Result<(), Refusal> {
-    if let Caller::Thread(who) = caller
-        && !out.world.owned_by(who).contains(id)
-    {
-        let says = format!("{id} is not one of {who}'s threads");
-        return Err(Refusal::not_met("not_yours", says, "ask its steward: stewards bus help"));
-    }
+    owns(&out.world, caller, id)?;
     compact(out, id)
 }
 

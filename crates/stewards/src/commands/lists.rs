@@ -203,20 +203,22 @@ fn size(bytes: u64) -> String {
 
 /// Archived threads only where they are asked for; JSON has them always.
 pub fn threads(dir: Option<&Path>, archived: bool, json: bool) -> Outcome {
-    let all: Vec<Value> =
+    let mut all: Vec<Value> =
         view(dir, "/api/threads", |_, w| Ok(value(&stewards_core::threads::thread_rows(w, &offline(w)))))?;
     if json {
         return out::json(&all);
     }
-    let mut all = all;
     all.retain(|t| archived || t["archived"] != true);
-    for thread in all.iter_mut().filter(|t| t["archived"] == true) {
-        thread["status"] = "archived".into();
-    }
     out::table(
         &["thread", "role", "status", "turns", "effort", "title"],
         &rows(&all, &["id", "role", "status", "turns", "key", "title"]),
     );
+    for thread in &all {
+        let held = [&thread["error"], &thread["waits"]].into_iter().find_map(Value::as_str);
+        if let Some(why) = held.filter(|_| thread["archived"] != true) {
+            out::line(&format!("{}: {}", text(&thread["id"]), cut(&one_line(why), 160)));
+        }
+    }
     Ok(0)
 }
 
@@ -350,6 +352,9 @@ pub fn thread(dir: Option<&Path>, id: &str, json: bool) -> Outcome {
             text(&message["state"]),
             cut(&one_line(&text(&message["text"])), 120)
         ));
+    }
+    if let Some(marks) = thread["metadata"].as_object() {
+        marks.iter().for_each(|(name, value)| out::line(&format!("metadata {name}: {value}")));
     }
     if let Some(error) = thread["error"].as_str() {
         out::line(&format!("failed: {error}"));

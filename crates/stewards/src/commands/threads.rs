@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use stewards_core::ids::{AskId, MessageId, ThreadId};
 use stewards_core::refusal::{Exit, Refusal};
 use stewards_core::text::{cut, one_line};
-use stewards_core::threads::{EnvironmentAsk, Permission, Role, SendMode, SpawnAsk};
+use stewards_core::threads::{EnvironmentAsk, Permission, Role, SendMode, SpawnAsk, Update};
 use stewards_web::Ask;
 
 impl From<RoleArg> for Role {
@@ -51,9 +51,8 @@ fn on(switch: Switch) -> bool {
 
 pub fn run(dir: Option<&Path>, verb: ThreadVerb, json: bool) -> Outcome {
     let act = |ask: Ask| said(json, Client::new(dir)?.act(&ask)?);
-    let update = |id: String, title, permission, notify, read| {
-        act(Ask::Update { thread: ThreadId(id), title, permission, notify, read })
-    };
+    let update = |id: String, update| act(Ask::Update { thread: ThreadId(id), update });
+    let read = |read| Update { read: Some(read), ..Update::default() };
     match verb {
         ThreadVerb::Spawn(args) => act(spawn(args)?),
         ThreadVerb::Tell { id, text, message_file, mode } => {
@@ -69,10 +68,12 @@ pub fn run(dir: Option<&Path>, verb: ThreadVerb, json: bool) -> Outcome {
         ThreadVerb::Delete { id, yes } => act(Ask::Delete { thread: ThreadId(id), yes }),
         ThreadVerb::Retry { id } => act(Ask::Retry { thread: ThreadId(id) }),
         ThreadVerb::Compact { id } => act(Ask::Compact { thread: ThreadId(id) }),
-        ThreadVerb::Read { id } => update(id, None, None, None, Some(true)),
-        ThreadVerb::Unread { id } => update(id, None, None, None, Some(false)),
-        ThreadVerb::Update { id, title, permission, parent_notifications } => {
-            update(id, title, permission.map(Into::into), parent_notifications.map(on), None)
+        ThreadVerb::Read { id } => update(id, read(true)),
+        ThreadVerb::Unread { id } => update(id, read(false)),
+        ThreadVerb::Update { id, title, permission, parent_notifications, metadata } => {
+            let metadata = metadata.iter().map(|m| named_value(m)).collect::<anyhow::Result<_>>()?;
+            let (permission, notify) = (permission.map(Into::into), parent_notifications.map(on));
+            update(id, Update { title, permission, notify, read: None, metadata })
         }
         ThreadVerb::Queue { drop: Some(message), .. } => act(Ask::Drop { message: MessageId(message) }),
         ThreadVerb::Queue { id, drop: None } => queue(dir, &id, json),
@@ -118,6 +119,19 @@ fn directory(path: &Path) -> anyhow::Result<EnvironmentAsk> {
             Err(Refusal::usage("bad_directory", says, "write worktree, checkout, or the path of a directory").into())
         }
     }
+}
+
+/// `name=value`, where the value is JSON if it can be.
+fn named_value(text: &str) -> anyhow::Result<(String, Value)> {
+    let Some((name, value)) = text.split_once('=') else {
+        let says = format!("`{text}` has no value");
+        return Err(Refusal::usage("bad_metadata", says, "write --metadata name=value").into());
+    };
+    let value = match value {
+        "" => Value::Null,
+        value => serde_json::from_str(value).unwrap_or_else(|_| value.into()),
+    };
+    Ok((name.to_owned(), value))
 }
 
 fn text(v: &Value) -> String {
@@ -204,6 +218,8 @@ fn wait(dir: Option<&Path>, id: &str, timeout: Duration, json: bool) -> Outcome 
         let asks = thread["asks"].as_u64().unwrap_or(0);
         let (code, how) = match thread["waits"].as_str() {
             _ if !settled => (Exit::Busy.code(), "still at work".to_owned()),
+            _ if thread["status"] == "deleted" => (Exit::NotMet.code(), "was deleted".to_owned()),
+            _ if thread["archived"] == true => (Exit::NotMet.code(), "is archived".to_owned()),
             _ if asks > 0 => (Exit::NotMet.code(), "waits for you: stewards thread interactions".to_owned()),
             Some(why) => (Exit::NotMet.code(), why.to_owned()),
             None => match thread["error"].as_str() {

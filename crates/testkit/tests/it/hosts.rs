@@ -3,7 +3,10 @@
 
 use stewards_core::ids::{AskId, ThreadId};
 use stewards_core::machine::{Caller, Event, Fact};
-use stewards_core::threads::{EnvironmentState, Permission, Role, SendMode, SpawnAsk, Status, Thread};
+use stewards_core::moment::Moment;
+use stewards_core::threads::{
+    EnvironmentState, Permission, Role, SendMode, SpawnAsk, Status, Thread, Update, thread_row,
+};
 use stewards_testkit::{MINUTE, SECOND, Sim, Weather};
 
 const MODES: [SendMode; 5] =
@@ -277,6 +280,73 @@ fn what_waits_when_a_thread_is_stopped_by_hand_waits_for_the_next_message() {
 }
 
 #[test]
+fn a_thread_that_was_stopped_stays_stopped_when_the_daemon_dies_before_its_end() {
+    for all in [false, true] {
+        let (mut sim, id) = standing("active");
+        let caller = Caller::Person;
+        let stop = match all {
+            true => Event::AllStopped { caller, on: true },
+            false => Event::Stopped { caller, thread: id.clone() },
+        };
+        sim.tell(stop).unwrap();
+        sim.crash();
+        sim.run(sim.now + 10 * MINUTE, |_| false);
+        assert_eq!((row(&sim, &id).turns, row(&sim, &id).status), (1, Status::Idle));
+        let told = |sim: &Sim, words: &str| {
+            let says = |f: &Fact| matches!(f, Fact::MessageAccepted { message } if message.text.contains(words));
+            sim.facts().iter().any(says)
+        };
+        assert!(!told(&sim, "The host was restarted"), "the person stopped it, not a restart");
+        if all {
+            sim.tell(Event::AllStopped { caller: Caller::Person, on: false }).unwrap();
+            sim.run(sim.now + 2 * MINUTE, Sim::host_rests);
+            assert_eq!(row(&sim, &id).turns, 2);
+            assert!(told(&sim, "The owner stopped all agents"));
+        }
+    }
+}
+
+#[test]
+fn what_a_turn_was_about_that_never_began_is_one_turn_again() {
+    let mut sim = calm();
+    sim.weather.turns_unheard = 1_000;
+    sim.outside.no_places = true;
+    let id = sim.plain(None, Permission::Full);
+    sim.run(sim.now + MINUTE, |_| false);
+    sim.outside.no_places = false;
+    sim.tell(tell(&id, SendMode::Auto)).unwrap();
+    sim.run(sim.now + 60 * MINUTE, |s| row(s, &id).failures >= 3);
+    sim.weather.turns_unheard = 0;
+    sim.tell(Event::Retried { caller: Caller::Person, thread: id.clone() }).unwrap();
+    let messages: Vec<usize> = sim
+        .facts()
+        .iter()
+        .filter_map(|f| match f {
+            Fact::TurnBegan { messages, .. } => Some(messages.len()),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(messages, [2, 2, 2, 2], "both of them each time, in one turn");
+}
+
+#[test]
+fn a_thread_without_a_place_says_why_and_goes_on_when_it_is_tried_again() {
+    let mut sim = calm();
+    sim.outside.no_places = true;
+    let id = sim.plain(None, Permission::Full);
+    sim.run(sim.now + 10 * MINUTE, |_| false);
+    let now = Moment { wall: jiff::Timestamp::from_millisecond(sim.now).unwrap(), elapsed: 0, run: 1, no: 0 };
+    let shown = thread_row(sim.world(), row(&sim, &id), &now);
+    assert!(shown.error.unwrap().contains("the setup script failed"));
+    let waits = shown.waits.unwrap();
+    assert!(waits.contains(&format!("stewards thread retry {id}")), "{waits}");
+    sim.outside.no_places = false;
+    sim.tell(Event::Retried { caller: Caller::Person, thread: id.clone() }).unwrap();
+    sim.run(sim.now + 2 * MINUTE, Sim::host_rests);
+    assert_eq!((row(&sim, &id).turns, row(&sim, &id).status), (1, Status::Idle));
+}
+
+#[test]
 fn a_failed_turn_is_tried_again_by_reference_and_loses_nothing() {
     let (mut sim, id) = standing("error");
     assert!(row(&sim, &id).failed.is_some());
@@ -326,10 +396,7 @@ fn a_parent_hears_of_its_children_together_and_only_where_it_is_wanted() {
     let silent = Event::Updated {
         caller: Caller::Person,
         thread: quiet.clone(),
-        title: None,
-        permission: None,
-        notify: Some(false),
-        read: None,
+        update: Update { notify: Some(false), ..Update::default() },
     };
     sim.tell(silent).unwrap();
     sim.run(sim.now + 5 * MINUTE, Sim::host_rests);
@@ -373,7 +440,7 @@ fn archiving_takes_what_it_owns_deleting_takes_every_descendant_and_both_ask_fir
     sim.run(sim.now + MINUTE, |s| s.world().threads.values().all(|t| t.remove_by.is_none()));
     assert!([&top, &child, &grandchild].iter().all(|id| row(&sim, id).deleted.is_some()));
     assert!(sim.receipts().is_empty() && sim.outside.worktrees.is_empty());
-    assert_eq!(sim.tell(back(&top)).unwrap_err().code, "unknown_thread");
+    assert_eq!(sim.tell(back(&top)).unwrap_err().code, "thread_deleted");
 }
 
 #[test]

@@ -161,7 +161,6 @@ pub(super) fn thread(t: &ThreadRow) -> Markup {
             span { (t.title) }
             @if t.queued > 0 { span { (t.queued) " waiting" } }
             @if t.asks > 0 { span.bad { "asks you" } }
-            @if t.archived { span { "archived" } }
             @if let Some(error) = &t.error { span.bad { (error) } }
         }
     }

@@ -213,6 +213,7 @@ fn row_of(id: &str, role: Role, status: &'static str, parent: Option<&str>) -> T
         hidden: false,
         notify_parent: false,
         branch: (role == Role::Worker).then(|| "stewards/demo-1-greet".into()),
+        metadata: std::collections::BTreeMap::new(),
         error: (status == "error").then(|| "the agent ended with status 1".into()),
         last_words: String::new(),
     }
@@ -221,7 +222,7 @@ fn row_of(id: &str, role: Role, status: &'static str, parent: Option<&str>) -> T
 fn statuses() -> Vec<ThreadRow> {
     let words = ["pending", "starting", "active", "idle", "stopping", "error"];
     let rows = words.iter().enumerate().map(|(n, s)| row_of(&format!("thr_2{n}"), Role::Worker, s, None));
-    let archived = ThreadRow { archived: true, queued: 2, ..row_of("thr_29", Role::Reviewer, "idle", None) };
+    let archived = ThreadRow { archived: true, queued: 2, ..row_of("thr_29", Role::Reviewer, "archived", None) };
     rows.chain([archived]).collect()
 }
 

@@ -40,7 +40,7 @@ pub(super) fn draw(
         place: place(&thread.environment.state),
         asks: stewards::ask_rows(world, Some(&thread.id)),
         can: thread.can,
-        failed: thread.failed.is_some(),
+        failed: thread.failed.is_some() || matches!(thread.environment.state, EnvironmentState::Failed { .. }),
     };
     let live = thread.turn.as_ref().map(|t| t.id.as_str());
     regions(&around, messages, lines, live, form)
@@ -88,11 +88,10 @@ fn head(around: &Around) -> Markup {
         h1 { span { strong.key { (t.role.word()) " " (t.id) } " " (t.title) } }
         p.about {
             (status(t.status))
-            @if t.archived { span { "archived" } }
             @if let Some(key) = &t.key { a href=(parts::effort_path(key)) { (key) } }
             span { "project " (t.project) }
         }
-        @if let Some(error) = &t.error { p.problem { "Its last turn failed: " (error) } }
+        @if let Some(error) = &t.error { p.problem { "It failed: " (error) } }
         @if let Some(waits) = &t.waits { p.problem { "What is sent to it waits: " (waits) } }
         dl.facts {
             div { dt { "Model" } dd { (t.model) } }
