@@ -81,15 +81,17 @@ impl GitRepos {
         let leader = child.id().and_then(|id| processes::find(i32::try_from(id).ok()?));
         let waited = tokio::time::timeout(self.script_limit, child.wait()).await;
         let says = match waited {
-            Ok(Ok(status)) if status.success() => return Ok(()),
-            Ok(Ok(status)) => format!("{name} failed ({status})"),
-            Ok(Err(e)) => format!("{name} was lost: {e}"),
-            Err(_) => {
-                let (mark, id) = (self.dir.to_string_lossy().into_owned(), thread.clone());
-                processes::end(move || processes::of_thread(&mark, id.as_str(), leader.as_ref())).await;
-                format!("{name} took longer than {} seconds", self.script_limit.as_secs())
-            }
+            Ok(Ok(status)) if status.success() => None,
+            Ok(Ok(status)) => Some(format!("{name} failed ({status})")),
+            Ok(Err(e)) => Some(format!("{name} was lost: {e}")),
+            Err(_) => Some(format!("{name} took longer than {} seconds", self.script_limit.as_secs())),
         };
+        // What a setup that went well left running serves the thread, until that is stopped.
+        if says.is_some() || name == TEARDOWN {
+            let (mark, id) = (self.dir.to_string_lossy().into_owned(), thread.clone());
+            processes::end(move || processes::of_thread(&mark, id.as_str(), leader.as_ref())).await;
+        }
+        let Some(says) = says else { return Ok(()) };
         let last = last_line(&log).map(|l| format!(": {l}")).unwrap_or_default();
         Err(Trouble::Refused { says: format!("{says}{last} (all of it is in {})", log.display()) })
     }

@@ -5,11 +5,10 @@ use crate::out::{self, Outcome};
 use crate::settings::{self, DaemonFile};
 use anyhow::Context;
 use rustix::process::{Pid, Signal};
-use std::fs::OpenOptions;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 use stewards_core::refusal::{Exit, Refusal};
 
@@ -48,14 +47,15 @@ fn start(dir: &Path, json: bool) -> Outcome {
     if let Some(found) = running(dir) {
         return say(json, &found, "runs already");
     }
-    std::fs::create_dir_all(dir).with_context(|| dir.display().to_string())?;
+    stewards_store::private_dir(dir).with_context(|| dir.display().to_string())?;
     let log = dir.join(LOG);
     if log.metadata().is_ok_and(|m| m.len() > LOG_BYTES) {
         std::fs::rename(&log, dir.join(format!("{LOG}.1")))?;
     }
-    let to = OpenOptions::new().create(true).append(true).open(&log).with_context(|| log.display().to_string())?;
+    let before = log.metadata().map_or(0, |m| m.len());
+    let to = stewards_store::private_file(&log).with_context(|| log.display().to_string())?;
     let mut command = Command::new(std::env::current_exe()?);
-    command.arg("serve").arg("--dir").arg(dir);
+    command.arg("serve").arg("--dir").arg(dir).arg("--quiet");
     command.stdin(Stdio::null()).stdout(to.try_clone()?).stderr(to);
     // A group of its own: what ends the terminal does not end the daemon.
     command.process_group(0);
@@ -73,16 +73,23 @@ fn start(dir: &Path, json: bool) -> Outcome {
                 }
                 std::thread::sleep(Duration::from_millis(20));
             }
-            let last = tail(dir, 5).join("\n");
-            let says = format!("the daemon ended as it started ({ended}): {last}");
-            return Err(
-                Refusal::new(Exit::Unreachable, "not_started", says, "see all of it: stewards serve logs").into()
-            );
+            return Err(not_started(ended, &read(&log, before)).into());
         }
         std::thread::sleep(Duration::from_millis(20));
     }
     let says = format!("the daemon (pid {}) does not serve after {} s", child.id(), START.as_secs());
     Err(Refusal::new(Exit::Unreachable, "slow_start", says, "it may still come: stewards serve status").into())
+}
+
+/// What it said of its end, with its own exit code.
+fn not_started(ended: ExitStatus, said: &str) -> Refusal {
+    let exit = [Exit::Usage, Exit::Busy, Exit::Configuration].into_iter();
+    let exit = exit.into_iter().find(|e| ended.code() == Some(i32::from(e.code()))).unwrap_or(Exit::Unreachable);
+    let line = |name: &str| said.lines().rev().find_map(|l| l.strip_prefix(name)).map(str::trim).map(str::to_owned);
+    let last = || said.lines().last().unwrap_or("it said nothing").to_owned();
+    let says = format!("the daemon ended as it started ({ended}): {}", line("Error:").unwrap_or_else(last));
+    let hint = line("Hint:").unwrap_or_else(|| "see all of it: stewards serve logs".to_owned());
+    Refusal::new(exit, "not_started", says, hint)
 }
 
 fn stop(dir: &Path, json: bool) -> Outcome {
@@ -126,18 +133,21 @@ fn say(json: bool, found: &DaemonFile, how: &str) -> Outcome {
     Ok(0)
 }
 
-fn tail(dir: &Path, lines: usize) -> Vec<String> {
-    let text = std::fs::read(dir.join(LOG)).unwrap_or_default();
-    let text = String::from_utf8_lossy(&text);
-    let all: Vec<&str> = text.lines().collect();
-    all[all.len().saturating_sub(lines)..].iter().map(|l| (*l).to_owned()).collect()
+/// What was written after the first so many bytes.
+fn read(log: &Path, from: u64) -> String {
+    let bytes = std::fs::read(log).unwrap_or_default();
+    let from = usize::try_from(from).unwrap_or(usize::MAX).min(bytes.len());
+    String::from_utf8_lossy(&bytes[from..]).into_owned()
 }
 
 fn logs(dir: &Path, lines: usize) -> Outcome {
-    if !dir.join(LOG).exists() {
+    let log = dir.join(LOG);
+    if !log.exists() {
         let says = "there is no log: the daemon was never started in the background";
         return Err(Refusal::not_met("no_log", says, "start it there: stewards serve start").into());
     }
-    tail(dir, lines).iter().for_each(|l| out::line(l));
+    let text = read(&log, 0);
+    let all: Vec<&str> = text.lines().collect();
+    all[all.len().saturating_sub(lines)..].iter().for_each(|l| out::line(l));
     Ok(0)
 }

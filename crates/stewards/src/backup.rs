@@ -15,6 +15,8 @@ pub fn backup(dir: &Path, to: &Path, json: bool) -> Outcome {
         let says = format!("{} cannot be read: {e}", file.display());
         Refusal::not_met("no_database", says, "name the data directory with --dir")
     })?;
+    // SQLite makes the file itself; what is in it is for its owner's eyes.
+    rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o077));
     reader.backup(to).map_err(|e| {
         let says = format!("{} could not be written: {e}", to.display());
         Refusal::not_met("not_written", says, "see that its directory is there and has room")

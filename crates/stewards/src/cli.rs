@@ -27,6 +27,9 @@ pub enum Command {
         /// End when standard input closes
         #[arg(long, hide = true)]
         tied: bool,
+        /// Print no link to the page
+        #[arg(long, hide = true)]
+        quiet: bool,
         #[command(subcommand)]
         verb: Option<ServeVerb>,
     },

@@ -20,7 +20,7 @@ pub fn run(cli: Cli) -> Outcome {
     let act = |ask: Ask| said(json, Client::new(dir)?.act(&ask)?);
     match cli.command {
         Command::Demo(args) => demo::run(dir, &args, json),
-        Command::Serve { tied, verb: None } => serve::run(&settings::dir(dir)?, tied),
+        Command::Serve { tied, quiet, verb: None } => serve::run(&settings::dir(dir)?, tied, quiet),
         Command::Serve { verb: Some(verb), .. } => background::run(&settings::dir(dir)?, verb, json),
         Command::Stop { .. } => act(Ask::StopAll { on: true }),
         Command::Resume => act(Ask::StopAll { on: false }),

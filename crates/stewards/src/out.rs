@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 use std::process::ExitCode;
 use stewards_core::refusal::{Exit, Refusal};
+use stewards_core::text::plain;
 
 /// A command's end: an exit code, or an error with its sentence and hint.
 pub type Outcome = Result<u8, anyhow::Error>;
@@ -13,11 +14,11 @@ pub fn finish(outcome: Outcome) -> ExitCode {
         Ok(code) => ExitCode::from(code),
         Err(error) => match error.downcast_ref::<Refusal>() {
             Some(refusal) => {
-                eprintln!("Error: {}\nHint: {}", refusal.says, refusal.hint);
+                eprintln!("Error: {}\nHint: {}", plain(&refusal.says), plain(&refusal.hint));
                 ExitCode::from(refusal.exit.code())
             }
             None => {
-                eprintln!("Error: {error:#}");
+                eprintln!("Error: {}", plain(&format!("{error:#}")));
                 ExitCode::from(1)
             }
         },
@@ -29,10 +30,12 @@ pub fn unreachable(code: &str, says: impl Into<String>, hint: impl Into<String>)
     Refusal::new(Exit::Unreachable, code, says, hint).into()
 }
 
-/// Writes a line to standard output; a closed pipe ends the program quietly.
+/// Writes a line to standard output; a closed pipe ends the program quietly. What
+/// agents and strangers say reaches people this way, so control characters, which a
+/// terminal would obey, are left out.
 pub fn line(text: &str) {
     use std::io::Write;
-    if let Err(error) = writeln!(std::io::stdout(), "{text}") {
+    if let Err(error) = writeln!(std::io::stdout(), "{}", plain(text)) {
         // As a program ends that a closed pipe stopped; a full disk is an error.
         if error.kind() == std::io::ErrorKind::BrokenPipe {
             std::process::exit(141);

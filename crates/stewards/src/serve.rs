@@ -21,13 +21,14 @@ use tokio_util::sync::CancellationToken;
 /// The commit that this binary was built from.
 pub const COMMIT: &str = env!("STEWARDS_COMMIT");
 
-pub fn run(dir: &Path, tied: bool) -> Outcome {
+/// `quiet` prints no link to the page: whoever reads a log could log in with it.
+pub fn run(dir: &Path, tied: bool, quiet: bool) -> Outcome {
     let filter =
         tracing_subscriber::EnvFilter::try_from_env("STEWARDS_LOG").unwrap_or_else(|_| "info,rmcp=warn".into());
     tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
     let lock = settings::lock(dir, "the daemon")?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    let outcome = runtime.block_on(daemon(dir, tied));
+    let outcome = runtime.block_on(daemon(dir, tied, quiet));
     // Whatever still waits on the outside is taken up by the next run.
     runtime.shutdown_timeout(Duration::from_secs(1));
     drop(lock);
@@ -147,7 +148,7 @@ fn descent(mark: String) -> stewards_web::Descent {
     })
 }
 
-async fn daemon(dir: &Path, tied: bool) -> Outcome {
+async fn daemon(dir: &Path, tied: bool, quiet: bool) -> Outcome {
     let settings: Settings = settings::read(&dir.join("settings.json"))?;
     let mut secrets: Secrets = settings::read(&dir.join("secrets.json"))?;
     if secrets.page_key.is_empty() {
@@ -232,11 +233,11 @@ async fn daemon(dir: &Path, tied: bool) -> Outcome {
     let found =
         DaemonFile { pid: std::process::id(), started, socket: socket.clone(), url: url.clone(), build: COMMIT.into() };
     settings::write_private(&dir.join("daemon.json"), &found)?;
-    crate::out::line(&format!(
-        "Stewards serves {}\nOpen it once with {url}/enter?code={}",
-        dir.display(),
-        sessions.link()
-    ));
+    crate::out::line(&format!("Stewards serves {} at {url}", dir.display()));
+    match quiet {
+        true => crate::out::line("For a link to the page: stewards link"),
+        false => crate::out::line(&format!("Open it once with {url}/enter?code={}", sessions.link())),
+    }
 
     let died = tokio::select! {
         () = signalled() => None,

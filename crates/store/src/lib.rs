@@ -5,12 +5,14 @@
 //! nothing: it records what a decision left behind.
 
 mod lock;
+mod private;
 mod read;
 mod rows;
 pub mod sql;
 mod write;
 
 pub use lock::{DirLock, LockError};
+pub use private::{private_dir, private_file};
 pub use read::{JournalLine, MessageRow, Reader, Told, TranscriptLine};
 pub use write::{Batch, OutboxRow, Store};
 

@@ -1,5 +1,6 @@
 //! One daemon per directory.
 
+use crate::private_dir;
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{Read, Write};
 use std::path::Path;
@@ -20,7 +21,7 @@ impl DirLock {
     /// Takes the lock of a directory and writes `owner` into it, so that a
     /// second daemon can say who holds it.
     pub fn take(dir: &Path, owner: &str) -> Result<DirLock, LockError> {
-        std::fs::create_dir_all(dir)?;
+        private_dir(dir)?;
         let mut file = OpenOptions::new().create(true).read(true).write(true).truncate(false).open(dir.join("lock"))?;
         match file.try_lock() {
             Ok(()) => {

@@ -10,6 +10,7 @@ use stewards_core::ids::ThreadId;
 use stewards_core::machine::{Fact, Subject, World};
 use stewards_core::snapshot::Snapshot;
 use stewards_core::stewards::{Binding, about, belongs, concerns, line};
+use stewards_core::threads::Sender;
 
 /// One fact of the journal.
 #[derive(Clone, Debug, PartialEq)]
@@ -52,8 +53,7 @@ impl JournalLine {
 pub struct MessageRow {
     pub id: String,
     pub thread: String,
-    /// Who sent it, as JSON.
-    pub sender: String,
+    pub sender: Sender,
     pub cause: String,
     pub text: String,
     /// Milliseconds.
@@ -148,7 +148,8 @@ impl Reader {
             Ok(MessageRow {
                 id: r.get(0)?,
                 thread: r.get(1)?,
-                sender: r.get(2)?,
+                sender: serde_json::from_str(&r.get::<_, String>(2)?)
+                    .map_err(|e| rusqlite::Error::FromSqlConversionFailure(2, rusqlite::types::Type::Text, e.into()))?,
                 cause: r.get(3)?,
                 text: r.get(4)?,
                 at: r.get(5)?,

@@ -37,9 +37,7 @@ pub struct Store {
 impl Store {
     /// Opens or makes the file.
     pub fn open(path: &Path) -> Result<Store, StoreError> {
-        if let Some(dir) = path.parent() {
-            std::fs::create_dir_all(dir).map_err(|source| StoreError::File { path: dir.to_owned(), source })?;
-        }
+        crate::private_file(path).map_err(|source| StoreError::File { path: path.to_owned(), source })?;
         Store::set_up(Connection::open(path)?)
     }
 

@@ -17,7 +17,7 @@ use stewards_core::ports::AgentInfo;
 use stewards_core::refusal::{Exit, Refusal};
 use stewards_core::stewards::{self, Binding, LinkedPull};
 use stewards_core::threads::{
-    EnvironmentRow, Role, Status, ThreadRow, environment_rows, thread_row, thread_rows, unknown,
+    EnvironmentRow, Role, Status, ThreadRow, environment_rows, known, thread_row, thread_rows, unknown,
 };
 use stewards_store::{StoreError, Told};
 
@@ -143,8 +143,12 @@ struct OfThread {
     thread: Option<ThreadId>,
 }
 
-async fn interactions(State(web): State<Web>, Query(q): Query<OfThread>) -> Json<Vec<stewards::NeedRow>> {
-    Json(stewards::ask_rows(&web.engine.now().world, q.thread.as_ref()))
+async fn interactions(State(web): State<Web>, Query(q): Query<OfThread>) -> Answer<Vec<stewards::NeedRow>> {
+    let now = web.engine.now();
+    if let Some(thread) = &q.thread {
+        known(&now.world, thread).map_err(no)?;
+    }
+    Ok(Json(stewards::ask_rows(&now.world, q.thread.as_ref())))
 }
 
 #[derive(Deserialize)]

@@ -295,19 +295,20 @@ async fn a_setup_script_runs_once_in_a_new_worktree_with_the_files_that_are_to_b
 #[tokio::test]
 async fn a_setup_script_that_fails_or_never_ends_leaves_no_worktree_and_says_where_its_log_is() {
     let place = Place::new();
-    place.push_main(".bb-env-setup.sh", "touch made; echo no such tool >&2; exit 3\n");
+    let mark = place.root.path().join("data").to_string_lossy().into_owned();
+    place.push_main(".bb-env-setup.sh", "touch made; setsid sleep 60 & echo no such tool >&2; exit 3\n");
     let Err(Trouble::Refused { says }) = place.repos.add_worktree(&place.spec, &place.thread, BRANCH).await else {
         panic!("it was made")
     };
     assert!(says.contains("exit status: 3") && says.contains("no such tool") && says.contains("-setup.log"), "{says}");
+    assert_eq!(stewards_agents::processes::marked(&mark), [], "what it left in the background is of no use");
     let data = place.root.path().join("data");
     assert!(!data.join("worktrees/thr_1").exists() && !data.join("aside").exists());
     place.push_main(".bb-env-setup.sh", "setsid sleep 60 & sleep 60\n");
-    let Place { root, repos, spec, thread } = place;
+    let Place { root: _kept, repos, spec, thread } = place;
     let repos = repos.with_script_limit(std::time::Duration::from_millis(300));
     let Err(Trouble::Refused { says }) = repos.add_worktree(&spec, &thread, BRANCH).await else { panic!("it ended") };
     assert!(says.contains("took longer than"), "{says}");
-    let mark = root.path().join("data").to_string_lossy().into_owned();
     assert_eq!(stewards_agents::processes::marked(&mark), []);
 }
 

@@ -115,7 +115,10 @@ pub fn spawn(out: &mut Outcome, caller: &Caller, ask: &SpawnAsk) -> Result<Threa
         let parcel = Parcel { from, cause: "prompt", text: prompt.trim().to_owned(), wake: false, bus: None };
         deliver(out, &id, SendMode::Start, parcel)?;
     }
-    out.say(format!("started {} {id}", ask.role.word()));
+    out.say(match ask.prompt {
+        Some(_) => format!("started {} {id}", ask.role.word()),
+        None => format!("{} {id} waits for its first message: stewards thread tell {id}", ask.role.word()),
+    });
     out.id("thread", &id);
     Ok(id)
 }

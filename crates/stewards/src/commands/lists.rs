@@ -10,7 +10,7 @@ use stewards_core::machine::World;
 use stewards_core::moment::Moment;
 use stewards_core::refusal::{Exit, Refusal};
 use stewards_core::stewards;
-use stewards_core::text::{cut, one_line, plain};
+use stewards_core::text::{cut, one_line};
 use stewards_core::threads::Role;
 use stewards_store::Reader;
 
@@ -404,7 +404,7 @@ pub fn transcript(lines: &[Value]) {
 /// Says what was gathered, if anything.
 fn say(words: &mut String) {
     if !words.trim().is_empty() {
-        out::line(plain(words).trim());
+        out::line(words.trim());
     }
     words.clear();
 }

@@ -2,6 +2,7 @@
 
 use crate::rig::{stewards, told};
 use serde_json::Value;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -69,7 +70,10 @@ fn the_daemon_runs_in_the_background_and_says_so() {
     let home = Home::new();
     assert!(home.good(&["serve", "start"]).contains("runs already"));
     assert_eq!(home.json(&["serve", "status"])["running"], true);
-    assert!(home.good(&["serve", "logs"]).contains("Stewards serves"));
+    let log = home.good(&["serve", "logs"]);
+    assert!(log.contains("Stewards serves") && !log.contains("code="), "whoever reads a log logs in with nothing");
+    let mode = |name: &str| home.data().join(name).metadata().unwrap().permissions().mode() & 0o777;
+    assert_eq!((mode(""), mode("daemon.log"), mode("stewards.db"), mode("daemon.json")), (0o700, 0o600, 0o600, 0o600));
     home.good(&["serve", "stop"]);
     let (out, _, code) = home.run(&["serve", "status"]);
     assert!(code == 1 && out.contains("No daemon runs"), "{out}");
@@ -86,6 +90,23 @@ fn the_daemon_runs_in_the_background_and_says_so() {
     });
     let pid = home.json(&["serve", "status"])["daemon"]["pid"].to_string();
     assert!(said.iter().all(|s| s.contains(&pid)), "{said:?}");
+}
+
+#[test]
+fn a_daemon_that_does_not_start_says_why_with_its_own_exit_code() {
+    let home = Home::new();
+    home.good(&["serve", "stop"]);
+    let settings = home.data().join("settings.json");
+    std::fs::write(&settings, "{ \"port\": \"none\" }").unwrap();
+    let (_, error, code) = home.run(&["serve", "start"]);
+    assert!(code == 78 && error.contains("settings.json is not as it should be"), "{code} {error}");
+    // Of the last try alone, whatever stood in the log before.
+    std::fs::remove_file(&settings).unwrap();
+    let database = home.data().join("stewards.db");
+    std::fs::rename(&database, home.data().join("aside")).unwrap();
+    std::fs::write(&database, "no database ".repeat(1_000)).unwrap();
+    let (_, error, code) = home.run(&["serve", "start"]);
+    assert!(code == 78 && error.contains("could not be opened") && !error.contains("settings.json"), "{error}");
 }
 
 #[test]
@@ -114,6 +135,13 @@ fn a_thread_is_started_told_waited_for_put_away_and_brought_back() {
     let shown = home.json(&["thread", "show", &id]);
     assert_eq!(shown["thread"]["turns"], 2);
     assert!(shown["messages"].as_array().unwrap().iter().all(|m| m["state"] == "consumed"));
+    home.good(&["thread", "update", &id, "--metadata", "ci/run=17", "--metadata", "seen=\u{1b}[31myes"]);
+    let marks = home.json(&["thread", "show", &id])["thread"]["metadata"].clone();
+    assert!(marks["ci/run"] == 17 && marks["seen"] == "\u{1b}[31myes", "{marks}");
+    home.good(&["thread", "update", &id, "--metadata", "seen="]);
+    assert_eq!(home.json(&["thread", "show", &id])["thread"]["metadata"].get("seen"), None);
+    let (_, error, code) = home.run(&["thread", "interactions", "thr_999"]);
+    assert!(code == 2 && error.contains("no thread is called thr_999"), "{error:?}");
     let child = home.spawn(&["--parent", &id, "--environment", "checkout"]);
     home.good(&["thread", "wait", &child]);
     let (_, error, code) = home.run(&["thread", "archive", &id]);
@@ -128,6 +156,10 @@ fn a_thread_is_started_told_waited_for_put_away_and_brought_back() {
     let place = places.as_array().unwrap().iter().find(|p| p["thread"] == id.as_str()).unwrap();
     assert!(place["kind"] == "worktree" && place["bytes"].as_u64().unwrap() > 0, "{place}");
     home.good(&["thread", "delete", &id, "--yes"]);
+    let (out, _, code) = home.run(&["thread", "wait", &id]);
+    assert!(code == 1 && out.contains("was deleted"), "{out}");
+    let (_, error, code) = home.run(&["thread", "unarchive", &id]);
+    assert!(code == 1 && error.contains("was deleted"), "{error}");
     assert!(home.json(&["thread", "list", "--all"]).as_array().unwrap().iter().all(|t| t["role"] != "plain"));
 }
 
@@ -139,6 +171,7 @@ fn stopped_is_stopped_over_a_restart_and_a_copy_brings_back_what_was_known() {
     let copy = home.dir.path().join("copy.db").display().to_string();
     home.good(&["backup", &copy]);
     assert_eq!(home.run(&["backup", &copy]).2, 1, "nothing is written over");
+    assert_eq!(Path::new(&copy).metadata().unwrap().permissions().mode() & 0o777, 0o600);
     home.good(&["stop", "--all"]);
     home.good(&["serve", "stop"]);
     home.good(&["serve", "start"]);
@@ -189,7 +222,7 @@ for line in sys.stdin:
         say({"id": m["id"], "result": {"sessionId": "s"}})
     elif m.get("method") in ("session/prompt", "_session/steering"):
         log.write("\n".join(b["text"] for b in p["prompt"]) + "\n")
-        say({"method": "session/update", "params": {"sessionId": "s", "update": {"sessionUpdate": "agent_message_chunk", "messageId": "m", "content": {"type": "text", "text": "yes"}}}})
+        say({"method": "session/update", "params": {"sessionId": "s", "update": {"sessionUpdate": "agent_message_chunk", "messageId": "m", "content": {"type": "text", "text": "\u001b[31myes"}}}})
         if m["method"] == "_session/steering":
             say({"id": m["id"], "result": {"outcome": "injected"}}); continue
         time.sleep(0.05)
@@ -241,6 +274,8 @@ fn a_daemon_that_is_killed_again_and_again_loses_no_message_and_hands_none_over_
     for id in &ids {
         home.good(&["thread", "wait", id, "--timeout", "60"]);
     }
+    let log = home.good(&["thread", "log", &ids[0]]);
+    assert!(log.contains("[31myes") && !log.contains('\u{1b}'), "what a terminal would obey reaches none: {log:?}");
     let heard = std::fs::read_to_string(heard).unwrap();
     let times = |n: u64| heard.lines().filter(|l| *l == format!("word {n} ends")).count();
     let states: Vec<Value> = ids.iter().map(|id| home.json(&["thread", "show", id])["messages"].clone()).collect();

@@ -18,6 +18,7 @@ use stewards_core::threads::SendMode;
 
 #[derive(Deserialize)]
 pub(super) struct Press {
+    #[serde(default)]
     need: String,
     /// Of several buttons the one that was pressed.
     choice: Option<String>,
@@ -31,10 +32,12 @@ pub(super) struct Press {
 /// What the page's composer sends.
 #[derive(Deserialize)]
 pub(super) struct Written {
+    #[serde(default)]
     thread: String,
     #[serde(default)]
     text: String,
     /// send, steer, queue, stop, retry or compact.
+    #[serde(default)]
     how: String,
     #[serde(default)]
     csrf: String,

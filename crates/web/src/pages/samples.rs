@@ -10,12 +10,13 @@ use jiff::Timestamp;
 use maud::html;
 use serde_json::{Value, json};
 use stewards_core::entity::{PullKey, RepoName};
+use stewards_core::ids::ThreadId;
 use stewards_core::refusal::Refusal;
 use stewards_core::snapshot::{Mergeable, PullState, Rollup};
 use stewards_core::stewards::{
     Actor, Detail, Glyph, LinkedPull, NeedRow, ProjectRow, PullRow, ReadyItem, Report, Row, Verdict,
 };
-use stewards_core::threads::{Can, ContextUse, Permission, Role, Steering, ThreadRow, Tokens};
+use stewards_core::threads::{Can, ContextUse, Permission, Role, Sender, Steering, ThreadRow, Tokens};
 use stewards_store::{MessageRow, TranscriptLine};
 
 /// A title as a stranger might write it.
@@ -296,7 +297,7 @@ fn messages() -> Vec<MessageRow> {
     let message = |n: u32, state: &str, turn: Option<&str>, text: &str| MessageRow {
         id: format!("msg_{n}"),
         thread: "thr_4".into(),
-        sender: if n == 1 { r#""system""# } else { r#"{"thread":{"id":"thr_3"}}"# }.into(),
+        sender: if n == 1 { Sender::System } else { Sender::Thread { id: ThreadId("thr_3".into()) } },
         cause: if n == 1 { "prompt" } else { "message" }.into(),
         text: text.into(),
         at: at(1).as_millisecond(),

@@ -206,11 +206,10 @@ pub(super) fn grouped(n: u64) -> String {
 
 /// A message with its receipt: how far it has come.
 pub(super) fn message(m: &MessageRow) -> Markup {
-    let from = match serde_json::from_str(&m.sender) {
-        Ok(Sender::Person) => "you".to_owned(),
-        Ok(Sender::Thread { id }) => id.to_string(),
-        Ok(Sender::System) => "stewards".to_owned(),
-        Err(_) => "unknown".to_owned(),
+    let from = match &m.sender {
+        Sender::Person => "you",
+        Sender::Thread { id } => id.as_str(),
+        Sender::System => "stewards",
     };
     let class = match m.state.as_str() {
         "failed" | "unknown" => "bad",
