@@ -35,6 +35,11 @@ pub async fn perform(ports: &Ports, started: &Started, sink: Arc<dyn TurnSink>) 
         Effect::RemoveEnvironment { thread, spec, branch } => {
             Answer::EnvironmentRemoved(ports.repo.remove_worktree(spec, thread, branch).await)
         }
+        Effect::Measure { places } => {
+            let sizes = ports.repo.disk(places.values().cloned().collect()).await;
+            let of = |(thread, path): (&ThreadId, _)| Some((thread.clone(), *sizes.get(path)?));
+            Answer::Measured(places.iter().filter_map(of).collect())
+        }
         Effect::Stop { thread } => {
             ports.agents.stop(thread).await;
             Answer::Stopped

@@ -47,6 +47,9 @@ pub struct Settings {
     pub grace_s: u64,
     /// Days after which the worktree of an idle thread goes, until it is needed again; 0 for never.
     pub retention_days: u64,
+    /// Gigabytes of disk that worktrees may take together, beyond which those of idle
+    /// threads go, the least recently used first; 0 for no limit.
+    pub worktrees_max_gb: u64,
     /// Tokens of context beyond which it is compacted after a turn; 0 for never.
     pub compact_at: u64,
     /// Seconds without a sign of life after which a turn has failed.
@@ -101,6 +104,7 @@ impl Default for Settings {
             idle_release_s: seconds(usual.idle_release),
             grace_s: seconds(usual.grace),
             retention_days: seconds(usual.retention) / 86_400,
+            worktrees_max_gb: usual.worktrees_max / GIGABYTE,
             compact_at: usual.compact_at,
             silence_s: 15 * 60,
             setup_s: 15 * 60,
@@ -111,6 +115,8 @@ impl Default for Settings {
         }
     }
 }
+
+const GIGABYTE: u64 = 1_000_000_000;
 
 fn seconds(ms: i64) -> u64 {
     ms.unsigned_abs() / 1_000
@@ -133,6 +139,7 @@ impl Settings {
             idle_release: ms(self.idle_release_s),
             grace: ms(self.grace_s),
             retention: ms(self.retention_days.saturating_mul(86_400)),
+            worktrees_max: self.worktrees_max_gb.saturating_mul(GIGABYTE),
             compact_at: self.compact_at,
             providers,
             model: self.model.clone(),

@@ -13,7 +13,7 @@ mod rng;
 mod sim;
 mod weather;
 
-pub use outside::{Outside, REPO, TEAM};
+pub use outside::{GIGABYTE, Outside, REPO, TEAM};
 pub use plants::Plant;
 pub use rng::Rng;
 pub use sim::Sim;

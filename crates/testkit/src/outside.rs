@@ -14,6 +14,9 @@ use stewards_core::trouble::Trouble;
 pub const REPO: &str = "acme/shop";
 pub const TEAM: &str = "DEMO";
 
+/// What every worktree takes.
+pub const GIGABYTE: u64 = 1_000_000_000;
+
 /// Everything out there.
 #[derive(Clone, Debug, Default)]
 pub struct Outside {
@@ -170,6 +173,7 @@ impl Outside {
                 self.worktrees.remove(thread.as_str());
                 Answer::EnvironmentRemoved(Ok(Removed::Gone))
             }
+            Effect::Measure { places } => Answer::Measured(places.keys().map(|t| (t.clone(), GIGABYTE)).collect()),
             Effect::Stop { .. } => Answer::Stopped,
             Effect::Release { .. } => Answer::Released,
             // The simulation answers these itself.

@@ -32,6 +32,7 @@ fn host(world: &mut World, fact: &Fact) {
         Fact::ProviderLimited { provider, limit } => {
             host.limits.insert(provider.clone(), limit.clone());
         }
+        Fact::MeasureBegan { next } => host.measure = Some(next.clone()),
         Fact::LimitLifted { provider } => {
             host.limits.remove(provider);
         }

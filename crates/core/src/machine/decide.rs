@@ -42,6 +42,7 @@ pub fn decide(view: &View<'_>, event: &Event, now: &Moment) -> Result<Outcome, R
         Event::ReleaseDue { thread } => threads::released(out, thread),
         Event::CompactionDue { thread } => threads::compact(out, thread)?,
         Event::EnvironmentDue { thread } => threads::environment_due(out, thread),
+        Event::MeasureDue => threads::measure_due(out),
         Event::CapItemDue { thread } => stewards::cap_item_due(out, thread),
         Event::AgentAsked { thread, turn, ask } => threads::agent_asked(out, thread, turn, ask.as_ref().clone()),
         Event::AgentUnasked { thread, key } => threads::agent_unasked(out, thread, key),
@@ -177,6 +178,7 @@ fn answered(out: &mut Outcome, view: &View<'_>, id: &EffectId, effect: &Effect, 
                 }
             }
         },
+        (Effect::Measure { .. }, Answer::Measured(sizes)) => threads::measured(out, sizes),
         (Effect::Turn { thread, turn }, Answer::TurnEnded { end, tokens, context, last_words }) => {
             let ended = threads::Ended { end: end.clone(), tokens: *tokens, context: *context, last_words };
             threads::turn_ended(out, thread, turn, ended);

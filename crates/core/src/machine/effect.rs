@@ -8,6 +8,7 @@ use crate::snapshot::{AdoptAsk, Found, LookAsk, Snapshot};
 use crate::threads::{AskReply, ContextUse, Tokens};
 use crate::trouble::Trouble;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 /// A write to the outside that must happen once. Each has a probe by which it
@@ -49,6 +50,10 @@ pub enum Effect {
         spec: RepoSpec,
         branch: String,
     },
+    /// How much disk each of these worktrees takes.
+    Measure {
+        places: BTreeMap<ThreadId, PathBuf>,
+    },
     /// Probe: none is needed. A turn that was started and has no end was cut.
     Turn {
         thread: ThreadId,
@@ -88,6 +93,7 @@ impl Effect {
             Effect::Look { binding, .. } => format!("look:{binding}"),
             Effect::MakeEnvironment { thread, .. } => format!("make:{thread}"),
             Effect::RemoveEnvironment { thread, .. } => format!("remove:{thread}"),
+            Effect::Measure { .. } => "measure".to_owned(),
             Effect::Turn { turn, .. } => format!("turn:{turn}"),
             Effect::Steer { thread, turn } => format!("steer:{thread}:{turn}"),
             Effect::Answer { thread, key, .. } => format!("answer:{thread}:{key}"),
@@ -112,6 +118,7 @@ impl Effect {
         match self {
             Effect::Checkout { spec } | Effect::ReadBb { spec } => Subject::Project(spec.project.clone()),
             Effect::FindAdoptable { project, .. } => Subject::Project(project.clone()),
+            Effect::Measure { .. } => Subject::Host,
             Effect::Look { binding, .. } | Effect::Write { binding, .. } => Subject::Binding(binding.clone()),
             Effect::MakeEnvironment { thread, .. }
             | Effect::RemoveEnvironment { thread, .. }
@@ -140,6 +147,8 @@ pub enum Answer {
     Look(Box<Result<Snapshot, Trouble>>),
     EnvironmentMade(Result<PathBuf, Trouble>),
     EnvironmentRemoved(Result<Removed, Trouble>),
+    /// Bytes.
+    Measured(BTreeMap<ThreadId, u64>),
     TurnEnded {
         end: TurnEnd,
         tokens: Tokens,

@@ -112,6 +112,8 @@ pub enum Event {
     EnvironmentDue {
         thread: ThreadId,
     },
+    /// It is time to look how much disk the worktrees take.
+    MeasureDue,
     /// It has messages and had its turns of this hour.
     CapItemDue {
         thread: ThreadId,
@@ -238,7 +240,7 @@ impl Event {
             Caller::Thread(id) => Subject::Thread(id.clone()),
         };
         match self {
-            Event::RunBegan { .. } | Event::ProjectAdded { .. } | Event::Rang(_) => Subject::Host,
+            Event::RunBegan { .. } | Event::ProjectAdded { .. } | Event::Rang(_) | Event::MeasureDue => Subject::Host,
             Event::Switched { project, .. } | Event::SweepDue { project } => Subject::Project(project.clone()),
             Event::LookDue { binding }
             | Event::WakeDue { binding }

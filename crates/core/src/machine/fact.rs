@@ -39,6 +39,10 @@ pub enum Fact {
     LimitLifted {
         provider: String,
     },
+    /// The worktrees' disk is measured, and again at `next`.
+    MeasureBegan {
+        next: Deadline,
+    },
     /// Verified and of no concern here, or seen before.
     RingIgnored {
         what: String,

@@ -6,7 +6,7 @@ use crate::snapshot::PullState;
 use crate::stewards::{Binding, NeedKind, Standing, gate};
 use crate::threads::{
     EnvironmentKind, EnvironmentState, Status, Thread, can_begin, can_steer, capped, compaction_is_due, hindrance,
-    next_change,
+    measure_is_due, next_change, of_no_use,
 };
 
 /// Everything that is due now. Each event changes the state that made it due,
@@ -39,6 +39,9 @@ pub fn plan(world: &World, now: &Moment) -> Vec<(Subject, Event)> {
             all.push((Subject::Need(need.id.clone()), Event::ItemMoot { need: need.id.clone() }));
         }
     }
+    if measure_is_due(world, now) {
+        all.push((Subject::Host, Event::MeasureDue));
+    }
     for thread in world.threads.values() {
         of_thread(world, thread, now, &mut all);
     }
@@ -62,10 +65,7 @@ fn of_thread(world: &World, thread: &Thread, now: &Moment, all: &mut Vec<(Subjec
     if at_rest && thread.warm.as_ref().is_some_and(|d| d.run == now.run && d.passed(now)) {
         add(Event::ReleaseDue { thread: id() });
     }
-    // Not under an agent whose process stands in it, and not before what waits.
-    let of_no_use =
-        !thread.live() || (thread.queue.is_empty() && thread.warm.as_ref().is_none_or(|d| d.run != now.run));
-    if at_rest && of_no_use && thread.remove_by.as_ref().is_some_and(|d| d.passed(now)) {
+    if of_no_use(thread, now) && thread.remove_by.as_ref().is_some_and(|d| d.passed(now)) {
         add(Event::EnvironmentDue { thread: id() });
     }
     if compaction_is_due(world, thread) && hindrance(world, thread, now).is_none() {
@@ -107,7 +107,9 @@ pub fn next_deadline(world: &World, now: &Moment) -> Option<Deadline> {
         let warm = t.warm.as_ref().filter(|d| d.run == now.run);
         next_change(world, t).chain(&t.notices_by).chain(warm).chain(&t.remove_by)
     });
+    let measure = world.host.measure.as_ref().filter(|_| world.host.settings.worktrees_max > 0);
     sweeps
+        .chain(measure)
         .chain(windows)
         .chain(again)
         .chain(wakes)

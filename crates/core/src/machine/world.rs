@@ -85,6 +85,9 @@ pub struct Settings {
     /// So is the worktree of a thread that was idle for so long; 0 for never. It is
     /// made again with the next message.
     pub retention: Millis,
+    /// Worktrees may take so many bytes of disk together: beyond that those of idle
+    /// threads go, the least recently used first; 0 for no limit.
+    pub worktrees_max: u64,
     /// A context of so many tokens is compacted after the turn; 0 for never.
     pub compact_at: u64,
     /// Agents that can be started. Empty where that is not known.
@@ -108,6 +111,7 @@ impl Default for Settings {
             idle_release: 30 * 60_000,
             grace: 5 * 60_000,
             retention: 30 * 86_400_000,
+            worktrees_max: 50_000_000_000,
             compact_at: 120_000,
             providers: Vec::new(),
             model: "claude-code".into(),
@@ -128,6 +132,8 @@ pub struct Host {
     pub stopped: bool,
     /// Providers that take no turns for now.
     pub limits: BTreeMap<String, Limit>,
+    /// When the worktrees' disk is measured again.
+    pub measure: Option<Deadline>,
 }
 
 /// One project.

@@ -164,6 +164,7 @@ pub fn line(fact: &Fact) -> Option<String> {
         Fact::ProviderLimited { provider, limit } => {
             format!("{provider} takes no turns until {}: {}", limit.until.wall.strftime("%F %H:%M UTC"), limit.says)
         }
+        Fact::MeasureBegan { .. } => return None,
         Fact::LimitLifted { provider } => format!("{provider} is tried again"),
         Fact::Stopping => return None,
         Fact::Stopped => "stopped".into(),

@@ -22,7 +22,8 @@ pub use ask::{
 pub(crate) use deliver::waits_for;
 pub use deliver::{Parcel, begin_turn, deliver, drop_message, known, told, unknown, writable};
 pub use environment::{Environment, EnvironmentKind, EnvironmentState};
-pub use environments::{environment_due, environment_made, environment_removed};
+pub use environments::{environment_due, environment_made, environment_removed, measure_due, measured};
+pub(crate) use environments::{measure_is_due, of_no_use};
 pub use limit::{Limit, limit_in, zone};
 pub(crate) use lineage::put_away;
 pub use lineage::{Notice, archive, delete, notices_due, notify, unarchive, update};

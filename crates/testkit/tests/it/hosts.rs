@@ -7,7 +7,7 @@ use stewards_core::moment::Moment;
 use stewards_core::threads::{
     EnvironmentState, Permission, Role, SendMode, SpawnAsk, Status, Thread, Update, thread_row,
 };
-use stewards_testkit::{MINUTE, SECOND, Sim, Weather};
+use stewards_testkit::{GIGABYTE, MINUTE, SECOND, Sim, Weather};
 
 const MODES: [SendMode; 5] =
     [SendMode::Start, SendMode::Auto, SendMode::Steer, SendMode::SteerIfActive, SendMode::QueueIfActive];
@@ -185,7 +185,7 @@ fn a_question_survives_a_restart_holds_messages_back_and_its_answer_is_used_when
 fn a_full_thread_is_never_kept_waiting_and_a_thread_answers_nothing_for_the_person() {
     let mut sim = calm();
     let id = sim.plain(None, Permission::Full);
-    sim.weather.asks = 200;
+    sim.weather.asks = 700;
     sim.run(sim.now + 10 * MINUTE, Sim::host_rests);
     assert!(row(&sim, &id).turns > 0 && sim.facts().iter().any(|f| matches!(f, Fact::AskPassed { .. })));
     let (mut sim, id) = standing("asking");
@@ -479,6 +479,27 @@ fn the_worktree_of_a_thread_that_was_idle_for_long_goes_and_comes_back_with_its_
     sim.tell(tell(&id, SendMode::Auto)).unwrap();
     sim.run(sim.now + 2 * MINUTE, Sim::host_rests);
     assert_eq!((row(&sim, &id).turns, sim.outside.worktrees.len()), (2, 1));
+}
+
+#[test]
+fn beyond_their_share_of_the_disk_the_least_recently_used_worktrees_go_and_no_others() {
+    let mut sim = calm();
+    sim.settings.idle_release = 10 * MINUTE;
+    sim.settings.worktrees_max = 2 * GIGABYTE;
+    sim.restart();
+    let mut ids = Vec::new();
+    for _ in 0..3 {
+        ids.push(sim.plain(None, Permission::Full));
+        sim.run(sim.now + 2 * MINUTE, Sim::host_rests);
+    }
+    sim.tell(tell(&ids[0], SendMode::Auto)).unwrap();
+    sim.run(sim.now + 9 * MINUTE, |_| false);
+    assert_eq!(sim.outside.worktrees.len(), 3, "an agent's process still stands in each");
+    sim.run(sim.now + 120 * MINUTE, |_| false);
+    let stands = |id: &ThreadId| matches!(row(&sim, id).environment.state, EnvironmentState::Ready { .. });
+    assert_eq!(ids.iter().map(stands).collect::<Vec<_>>(), [true, false, true], "the second was used first");
+    let measured = sim.facts().iter().filter(|f| matches!(f, Fact::MeasureBegan { .. })).count();
+    assert!(measured <= 4, "{measured}: once an hour is enough");
 }
 
 #[test]
