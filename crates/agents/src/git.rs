@@ -5,22 +5,24 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
-use stewards_core::ids::{ProjectId, ThreadId};
+use stewards_core::ids::ThreadId;
 use stewards_core::ports::{BbFiles, Removed, Repo, RepoSpec, Soon, Try};
+use stewards_core::text::hash;
 use stewards_core::trouble::Trouble;
 
 /// The longest file of `.bb` that is read, in bytes.
 const FILE_BYTES: u64 = 1024 * 1024;
 
-/// Projects' repositories below one directory:
-/// `projects/<project>/checkout`, `worktrees/<thread>`, and `aside/<thread>-<n>`
-/// for worktrees that hold work which is nowhere else.
+/// Repositories below one directory: `repos/<name>-<hash of its remote>/checkout`,
+/// one clone for all projects and threads that have to do with it;
+/// `worktrees/<thread>`; and `aside/<thread>-<n>` for worktrees that hold work which
+/// is nowhere else.
 pub struct GitRepos {
     pub(crate) dir: PathBuf,
     pub(crate) git: Git,
     /// A worktree's setup script may run for so long.
     pub(crate) script_limit: Duration,
-    locks: Mutex<BTreeMap<ProjectId, Arc<tokio::sync::Mutex<()>>>>,
+    locks: Mutex<BTreeMap<PathBuf, Arc<tokio::sync::Mutex<()>>>>,
 }
 
 impl GitRepos {
@@ -34,26 +36,27 @@ impl GitRepos {
 
     /// Commands that write to one repository run one after the other: git's own
     /// locks fail instead of waiting.
-    pub(crate) fn lock(&self, project: &ProjectId) -> Arc<tokio::sync::Mutex<()>> {
+    pub(crate) fn lock(&self, spec: &RepoSpec) -> Arc<tokio::sync::Mutex<()>> {
         let mut locks = self.locks.lock().unwrap_or_else(PoisonError::into_inner);
-        Arc::clone(locks.entry(project.clone()).or_default())
+        Arc::clone(locks.entry(self.home(spec)).or_default())
     }
 
-    pub(crate) fn checkout_path(&self, project: &ProjectId) -> PathBuf {
-        self.dir.join("projects").join(project.as_str()).join("checkout")
+    fn home(&self, spec: &RepoSpec) -> PathBuf {
+        let name: String = spec.name.0.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
+        self.dir.join("repos").join(format!("{name}-{}", &hash(&spec.remote)[..12]))
+    }
+
+    pub(crate) fn checkout_path(&self, spec: &RepoSpec) -> PathBuf {
+        self.home(spec).join("checkout")
     }
 
     /// Clones where there is nothing yet. The lock must be held.
     pub(crate) async fn cloned(&self, spec: &RepoSpec) -> Result<PathBuf, Trouble> {
-        let path = self.checkout_path(&spec.project);
+        let path = self.checkout_path(spec);
         if exists(&path.join(".git")).await {
-            let at = self.git.ask(&path, &["config", "--get", "remote.origin.url"]).await?;
-            if at.text() != spec.remote {
-                self.git.must(&path, &["remote", "set-url", "--", "origin", &spec.remote]).await?;
-            }
             return Ok(path);
         }
-        let home = self.dir.join("projects").join(spec.project.as_str());
+        let home = self.home(spec);
         // A cut clone leaves its half in the other place, never in this one.
         let half = home.join("checkout.half");
         let (made, gone) = (home.clone(), half.clone());
@@ -69,20 +72,27 @@ impl GitRepos {
         Ok(path)
     }
 
-    /// Fetches, and answers the tip of the remote's default branch. The lock must be held.
-    pub(crate) async fn tip(&self, checkout: &Path) -> Result<String, Trouble> {
+    /// Fetches, and answers the tip of the branch that work starts from, which is the
+    /// remote's default one if none is named. The lock must be held.
+    pub(crate) async fn tip(&self, checkout: &Path, base: Option<&str>) -> Result<String, Trouble> {
         // Pruned, since whether a branch is still there decides whether work is safe.
         self.git.remote(checkout, &["fetch", "--quiet", "--prune", "origin"]).await?;
         // The default branch may have been renamed since the clone.
         self.git.remote(checkout, &["remote", "set-head", "origin", "--auto"]).await?;
-        self.git.must(checkout, &["rev-parse", "--verify", "--quiet", "refs/remotes/origin/HEAD^{commit}"]).await
+        let name = format!("refs/remotes/origin/{}^{{commit}}", base.unwrap_or("HEAD"));
+        let found = self.git.ask(checkout, &["rev-parse", "--verify", "--quiet", &name]).await?;
+        match (found.ok, base) {
+            (true, _) => Ok(found.text()),
+            (false, Some(base)) => Err(Trouble::Refused { says: format!("the remote has no branch `{base}`") }),
+            (false, None) => Err(found.trouble()),
+        }
     }
 
     async fn bb(&self, spec: &RepoSpec) -> Result<BbFiles, Trouble> {
-        let lock = self.lock(&spec.project);
+        let lock = self.lock(spec);
         let _held = lock.lock().await;
         let checkout = self.cloned(spec).await?;
-        let commit = self.tip(&checkout).await?;
+        let commit = self.tip(&checkout, None).await?;
         let list = self.git.ask(&checkout, &["ls-tree", "-r", "-z", "-l", &commit, "--", ".bb/"]).await?;
         if !list.ok {
             return Err(list.trouble());
@@ -126,7 +136,7 @@ impl Blob<'_> {
 impl Repo for GitRepos {
     fn checkout<'a>(&'a self, spec: &'a RepoSpec) -> Try<'a, PathBuf> {
         Box::pin(async move {
-            let lock = self.lock(&spec.project);
+            let lock = self.lock(spec);
             let _held = lock.lock().await;
             self.cloned(spec).await
         })

@@ -20,13 +20,13 @@ impl GitRepos {
     pub(crate) async fn add(&self, spec: &RepoSpec, thread: &ThreadId, branch: &str) -> Result<PathBuf, Trouble> {
         let path = self.worktree_path(thread);
         let unfinished = self.unfinished(thread);
-        let checkout = self.checkout_path(&spec.project);
+        let checkout = self.checkout_path(spec);
         // Asked before every turn: what stands and is whole costs no git.
         if exists(&path.join(".git")).await && !exists(&unfinished).await && !self.is_half(&checkout, &path).await {
             return Ok(path);
         }
         {
-            let lock = self.lock(&spec.project);
+            let lock = self.lock(spec);
             let _held = lock.lock().await;
             let checkout = self.cloned(spec).await?;
             self.drop_half(&checkout, &path).await?;
@@ -40,7 +40,7 @@ impl GitRepos {
                 if !self.bring_back(&checkout, thread, &path).await? {
                     let mark = unfinished.clone();
                     disk(move || std::fs::write(mark, "")).await?;
-                    self.make(&checkout, &path, branch).await?;
+                    self.make(spec, &checkout, &path, branch).await?;
                 }
             }
             if exists(&unfinished).await {
@@ -61,18 +61,18 @@ impl GitRepos {
 
     /// Removes a worktree whose setup failed: nobody has worked in it yet.
     async fn discard(&self, spec: &RepoSpec, path: &Path, branch: &str) -> Result<(), Trouble> {
-        let lock = self.lock(&spec.project);
+        let lock = self.lock(spec);
         let _held = lock.lock().await;
-        let checkout = self.checkout_path(&spec.project);
+        let checkout = self.checkout_path(spec);
         self.git.ask(&checkout, &["worktree", "remove", "--force", "--force", utf8(path)?]).await?;
-        self.drop_safe_branch(&checkout, branch).await
+        self.drop_safe_branch(spec, &checkout, branch).await
     }
 
     /// A fresh worktree: of the local branch, else of the remote's branch of that
-    /// name, else of the default branch's tip.
-    async fn make(&self, checkout: &Path, path: &Path, branch: &str) -> Result<(), Trouble> {
+    /// name, else of the tip of the branch that work starts from.
+    async fn make(&self, spec: &RepoSpec, checkout: &Path, path: &Path, branch: &str) -> Result<(), Trouble> {
         let to = utf8(path)?;
-        let tip = self.tip(checkout).await?;
+        let tip = self.tip(checkout, spec.base.as_deref()).await?;
         if self.has_branch(checkout, branch).await? {
             // What may be on it is kept.
             self.git.must(checkout, &["worktree", "add", "--quiet", to, branch]).await?;
@@ -108,9 +108,9 @@ impl GitRepos {
     }
 
     pub(crate) async fn remove(&self, spec: &RepoSpec, thread: &ThreadId, branch: &str) -> Result<Removed, Trouble> {
-        let lock = self.lock(&spec.project);
+        let lock = self.lock(spec);
         let _held = lock.lock().await;
-        let checkout = self.checkout_path(&spec.project);
+        let checkout = self.checkout_path(spec);
         let path = self.worktree_path(thread);
         if !exists(&checkout.join(".git")).await {
             // Without its repository a worktree is only a directory with files.
@@ -122,12 +122,12 @@ impl GitRepos {
         self.drop_half(&checkout, &path).await?;
         if !exists(&path).await {
             self.git.must(&checkout, &["worktree", "prune"]).await?;
-            self.drop_safe_branch(&checkout, branch).await?;
+            self.drop_safe_branch(spec, &checkout, branch).await?;
             return Ok(Removed::Gone);
         }
         if !self.is_worktree(&path).await? {
             let removed = self.clear_the_place(thread, &path).await?;
-            self.drop_safe_branch(&checkout, branch).await?;
+            self.drop_safe_branch(spec, &checkout, branch).await?;
             return Ok(removed);
         }
         // Submodules and files that are not tracked count; ignored files do not.
@@ -143,7 +143,7 @@ impl GitRepos {
             let why = format!("it holds {count} changed or new files that are not committed");
             return self.aside(Some(&checkout), thread, &path, &why).await;
         }
-        let tip = self.tip(&checkout).await?;
+        let tip = self.tip(&checkout, spec.base.as_deref()).await?;
         let head = self.git.ask(&path, &["rev-parse", "--verify", "--quiet", "HEAD^{commit}"]).await?;
         if head.ok && !self.safe(&checkout, &head.text(), &tip).await? {
             let why = format!("its head {} is on no remote branch and not merged", short(&head.text()));
@@ -189,9 +189,9 @@ impl GitRepos {
     }
 
     /// Deletes the local branch where that loses nothing; else it stays.
-    async fn drop_safe_branch(&self, checkout: &Path, branch: &str) -> Result<(), Trouble> {
+    async fn drop_safe_branch(&self, spec: &RepoSpec, checkout: &Path, branch: &str) -> Result<(), Trouble> {
         let Some(head) = self.branch_head(checkout, branch).await? else { return Ok(()) };
-        let tip = self.tip(checkout).await?;
+        let tip = self.tip(checkout, spec.base.as_deref()).await?;
         // A worktree that was moved aside keeps its branch, and git refuses to delete it.
         if self.safe(checkout, &head, &tip).await? {
             self.git.ask(checkout, &["branch", "--quiet", "-D", "--", branch]).await?;
@@ -222,7 +222,7 @@ impl GitRepos {
         if merges.is_empty() && all_there(&git.must(checkout, &["cherry", tip, head]).await?) {
             return Ok(true);
         }
-        // All of the branch as one commit: is that patch on the default branch?
+        // All of the branch as one commit: is that patch there?
         let tree = format!("{head}^{{tree}}");
         let whole = git
             .must(

@@ -14,6 +14,7 @@ pub mod ids;
 pub mod machine;
 pub mod moment;
 pub mod ports;
+pub mod projects;
 pub mod refusal;
 pub mod snapshot;
 pub mod stewards;

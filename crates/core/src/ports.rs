@@ -237,6 +237,9 @@ pub struct RepoSpec {
     pub name: RepoName,
     /// What `git clone` takes.
     pub remote: String,
+    /// The branch that work starts from, where it is not the default one.
+    #[serde(default)]
+    pub base: Option<String>,
 }
 
 /// `.bb` as it stands at the remote's default branch.

@@ -177,6 +177,18 @@ pub enum ProjectVerb {
     },
     /// List projects
     List,
+    /// Show one project
+    Show {
+        /// Its name or id
+        name: String,
+    },
+    /// Delete a project with its threads and all that is known of its efforts
+    Delete {
+        /// Its name or id
+        name: String,
+        #[arg(long)]
+        yes: bool,
+    },
 }
 
 #[derive(Debug, Subcommand)]
@@ -379,6 +391,9 @@ pub struct Spawn {
     /// worktree, checkout, or the path of a directory
     #[arg(long)]
     pub environment: Option<String>,
+    /// The repository of its worktree, as owner/name (default: the project's primary one)
+    #[arg(long)]
+    pub repo: Option<String>,
     #[arg(long, value_enum)]
     pub permission: Option<PermissionArg>,
     /// Whether its parent hears of its ended turns (default: on)

@@ -41,6 +41,8 @@ pub fn run(cli: Cli) -> Outcome {
             act(Ask::AddProject { name, repo, remote })
         }
         Command::Project { verb: ProjectVerb::Add { name, .. } } => act(of_checkout(Path::new(&name))?),
+        Command::Project { verb: ProjectVerb::Show { name } } => lists::project(dir, &name, json),
+        Command::Project { verb: ProjectVerb::Delete { name, yes } } => act(Ask::DeleteProject { project: name, yes }),
         Command::Project { verb: ProjectVerb::List } => lists::projects(dir, json),
         Command::Enable(p) => act(Ask::Switch { project: p.project, on: true }),
         Command::Disable(p) => act(Ask::Switch { project: p.project, on: false }),

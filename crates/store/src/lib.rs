@@ -26,8 +26,8 @@ pub enum StoreError {
     Row { what: String, source: serde_json::Error },
     #[error("{path}: {source}")]
     File { path: std::path::PathBuf, source: std::io::Error },
-    #[error("the file was written by a newer version (schema {found}, this one knows {known})")]
-    Newer { found: i64, known: i64 },
+    #[error("the file was written by another version (schema {found}, this one knows {known})")]
+    Other { found: i64, known: i64 },
 }
 
 impl StoreError {

@@ -67,7 +67,7 @@ pub(crate) fn save(conn: &Connection, world: &World, subject: &Subject, fact: &F
             if let Some(row) = world.projects.get(id) {
                 conn.prepare_cached(sql::PROJECT_PUT)?.execute(params![
                     id.as_str(),
-                    row.repo.folded(),
+                    row.deleted.is_none().then(|| row.repo.folded()),
                     json(row, "project")?
                 ])?;
             }

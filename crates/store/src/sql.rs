@@ -11,7 +11,7 @@ macro_rules! statements {
 statements! {
     META_GET = "SELECT value FROM meta WHERE key = ?1";
     META_PUT = "INSERT INTO meta (key, value) VALUES (?1, ?2) ON CONFLICT (key) DO UPDATE SET value = excluded.value";
-    PROJECT_PUT = "INSERT INTO projects (id, repo, body) VALUES (?1, ?2, ?3) ON CONFLICT (id) DO UPDATE SET body = excluded.body";
+    PROJECT_PUT = "INSERT INTO projects (id, repo, body) VALUES (?1, ?2, ?3) ON CONFLICT (id) DO UPDATE SET repo = excluded.repo, body = excluded.body";
     BINDING_PUT = "INSERT INTO bindings (id, entity, project, body) VALUES (?1, ?2, ?3, ?4) ON CONFLICT (id) DO UPDATE SET project = excluded.project, body = excluded.body";
     BINDING_DELETE = "DELETE FROM bindings WHERE id = ?1";
     THREAD_PUT = "INSERT INTO threads (id, project, body) VALUES (?1, ?2, ?3) ON CONFLICT (id) DO UPDATE SET body = excluded.body";

@@ -9,7 +9,7 @@ use stewards_core::machine::{Effect, Event, Fact, Fate, Outcome, Subject, World}
 use stewards_core::moment::{Deadline, Moment};
 use stewards_core::snapshot::Snapshot;
 
-const SCHEMA: i64 = 1;
+const SCHEMA: i64 = 2;
 const BASELINE: &str = include_str!("baseline.sql");
 /// Free pages that are given back to the disk: a megabyte.
 const WORTH: u64 = 256;
@@ -59,7 +59,7 @@ impl Store {
                 conn.execute_batch(&format!("BEGIN IMMEDIATE; {BASELINE} PRAGMA user_version = {SCHEMA}; COMMIT;"))?;
             }
             SCHEMA => {}
-            found => return Err(StoreError::Newer { found, known: SCHEMA }),
+            found => return Err(StoreError::Other { found, known: SCHEMA }),
         }
         Ok(Store { conn })
     }

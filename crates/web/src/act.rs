@@ -30,6 +30,10 @@ pub enum Ask {
         project: Option<String>,
         on: bool,
     },
+    DeleteProject {
+        project: String,
+        yes: bool,
+    },
     Merge {
         pull: String,
     },
@@ -129,13 +133,13 @@ pub(crate) fn unreadable(what: &str, trouble: &Trouble) -> Refusal {
 /// The project that is named, or the only one.
 pub(crate) fn project(web: &Web, named: Option<&str>) -> Result<ProjectId, Refusal> {
     let world = &web.engine.now().world;
-    let mut all = world.projects.values();
+    let mut all = world.live_projects();
     let found = match named {
         Some(name) => all.find(|p| p.name == name || p.id.as_str() == name),
-        None => all.next().filter(|_| world.projects.len() == 1),
+        None => all.next().filter(|_| all.next().is_none()),
     };
     found.map(|p| p.id.clone()).ok_or_else(|| {
-        let names: Vec<_> = world.projects.values().map(|p| p.name.as_str()).collect();
+        let names: Vec<_> = world.live_projects().map(|p| p.name.as_str()).collect();
         let says = named
             .map_or_else(|| "there is not exactly one project".to_owned(), |n| format!("no project is called {n}"));
         let hint = match names.is_empty() {
@@ -159,6 +163,9 @@ pub(crate) async fn act(web: &Web, caller: Caller, ask: Ask) -> Result<Reply, Re
         Ask::Switch { project: named, on } => {
             caller.person_only("turns stewarding on or off", "say what you need in your report")?;
             Event::Switched { project: project(web, named.as_deref())?, on }
+        }
+        Ask::DeleteProject { project: named, yes } => {
+            Event::ProjectDeleted { caller, project: project(web, Some(&named))?, yes }
         }
         Ask::Merge { pull } => return merge(web, caller, &pull_key(&pull)?).await,
         Ask::Done { need } => Event::NeedDone { caller, need: NeedId(need) },

@@ -50,6 +50,7 @@ impl Place {
                 project: ProjectId("prj_1".into()),
                 name: RepoName("o/r".into()),
                 remote: remote.to_str().unwrap().to_owned(),
+                base: None,
             },
             thread: ThreadId("thr_1".into()),
             root,
@@ -237,15 +238,40 @@ async fn bb_is_read_at_the_remotes_tip_and_not_from_the_working_copy() {
 #[tokio::test]
 async fn a_clone_that_was_cut_is_made_anew_and_a_missing_repository_is_gone() {
     let mut place = Place::new();
-    let half = place.root.path().join("data/projects/prj_1/checkout.half");
-    std::fs::create_dir_all(half.join(".git")).unwrap();
+    let made = place.repos.checkout(&place.spec).await.unwrap();
+    let half = made.with_file_name("checkout.half");
+    std::fs::rename(&made, &half).unwrap();
     let checkout = place.repos.checkout(&place.spec).await.unwrap();
+    assert_eq!(checkout, made);
     assert!(checkout.join("code.txt").exists());
     assert!(!half.exists());
     place.spec.project = ProjectId("prj_2".into());
     place.spec.remote = place.root.path().join("nowhere.git").to_str().unwrap().to_owned();
     let trouble = place.repos.checkout(&place.spec).await.unwrap_err();
     assert!(matches!(trouble, Trouble::Gone { .. }), "{trouble}");
+}
+
+#[tokio::test]
+async fn projects_share_the_clone_of_a_repository_and_work_starts_from_the_branch_that_is_named() {
+    let place = Place::new();
+    let tip = place.push_main("more.txt", "more\n");
+    git(&place.other(), &["push", "--quiet", "origin", "HEAD~1:refs/heads/next"]);
+    let of = |project: &str, base: Option<&str>| RepoSpec {
+        project: ProjectId(project.into()),
+        base: base.map(str::to_owned),
+        ..place.spec.clone()
+    };
+    let first = place.repos.checkout(&of("prj_1", None)).await.unwrap();
+    let (spec, thread) = (of("prj_2", Some("next")), ThreadId("thr_2".into()));
+    assert_eq!(place.repos.checkout(&spec).await.unwrap(), first);
+    let path = place.repos.add_worktree(&spec, &thread, "stewards/x-2").await.unwrap();
+    assert_ne!(git(&path, &["rev-parse", "HEAD"]), tip);
+    assert_eq!(git(&path, &["rev-parse", "HEAD"]), git(&place.other(), &["rev-parse", "HEAD~1"]));
+    // What is on that branch is safe there.
+    git(&path, &["commit", "--quiet", "--allow-empty", "-m", "nothing"]);
+    assert_eq!(place.repos.remove_worktree(&spec, &thread, "stewards/x-2").await.unwrap(), Removed::Gone);
+    let trouble = place.repos.add_worktree(&of("prj_2", Some("none")), &thread, "stewards/x-3").await.unwrap_err();
+    assert!(trouble.to_string().contains("no branch `none`"), "{trouble}");
 }
 
 #[tokio::test]

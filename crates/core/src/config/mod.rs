@@ -1,13 +1,15 @@
 //! What a repository says about how it is stewarded: the files under
-//! `.bb/stewards`, read from the default branch's tip at the remote.
+//! `.bb`, read from the default branch's tip at the remote.
 
 mod playbook;
 mod project;
+mod repos;
 mod skill;
 mod templates;
 
 pub use playbook::{Models, Phase, Playbook, PlaybookKind, Ready, Section, Stage};
 pub use project::ProjectFile;
+pub use repos::{FurtherRepo, REPOS_FILE};
 pub use skill::{Skill, skills};
 pub use templates::{Starting, starting_files};
 
@@ -46,6 +48,9 @@ pub struct Config {
     pub playbooks: BTreeMap<String, Playbook>,
     /// The project's own, by name.
     pub skills: BTreeMap<String, Skill>,
+    /// Beside the primary one.
+    #[serde(default)]
+    pub repos: Vec<FurtherRepo>,
     pub problems: Vec<Problem>,
 }
 
@@ -82,6 +87,15 @@ impl Config {
                     if let Some(good) = last.playbooks.get(name) {
                         next.playbooks.insert(name.to_owned(), good.clone());
                     }
+                }
+            }
+        }
+        if let Some(text) = files.get(REPOS_FILE) {
+            match repos::parse(text) {
+                Ok(all) => next.repos = all,
+                Err(problem) => {
+                    next.repos = last.repos.clone();
+                    next.problems.push(problem);
                 }
             }
         }

@@ -48,6 +48,7 @@ fn project(world: &mut World, id: &ProjectId, fact: &Fact, at: &Moment) {
             repo: repo.clone(),
             remote: remote.clone(),
             created: at.wall,
+            deleted: None,
             on: false,
             checkout: None,
             config: Config::default(),
@@ -67,6 +68,13 @@ fn project(world: &mut World, id: &ProjectId, fact: &Fact, at: &Moment) {
             row.next_sweep = None;
         }
         Fact::SwitchedOff => row.on = false,
+        Fact::ProjectDeleted => {
+            row.deleted = Some(at.wall);
+            row.on = false;
+            row.config = Config::default();
+            row.unread = None;
+            row.trouble = None;
+        }
         Fact::CheckoutReady { path } => row.checkout = Some(path.clone()),
         Fact::ProjectStewardNamed { thread } => row.steward = Some(thread.clone()),
         Fact::ConfigRead { config } => {
@@ -131,6 +139,10 @@ fn binding(world: &mut World, id: &BindingId, fact: &Fact, at: &Moment) {
             ended: None,
         };
         world.bindings.insert(id.clone(), row);
+        return;
+    }
+    if *fact == Fact::BindingPurged {
+        world.bindings.remove(id);
         return;
     }
     if let Fact::CandidateDropped { .. } = fact {

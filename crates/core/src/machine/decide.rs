@@ -2,10 +2,10 @@
 
 use super::{Answer, Caller, Effect, Event, Fact, Fate, Outcome, Subject, View};
 use crate::bus;
-use crate::config::Config;
 use crate::entity::RepoName;
-use crate::ids::{EffectId, ProjectId};
+use crate::ids::EffectId;
 use crate::moment::Moment;
+use crate::projects;
 use crate::refusal::Refusal;
 use crate::stewards;
 use crate::text::one_line;
@@ -21,8 +21,9 @@ pub fn decide(view: &View<'_>, event: &Event, now: &Moment) -> Result<Outcome, R
             let fact = Fact::RunBegan { run: now.run, settings: settings.clone() };
             out.fact(Subject::Host, fact);
         }
-        Event::ProjectAdded { name, repo, remote } => project_added(out, name, repo, remote)?,
-        Event::Switched { project, on } => switched(out, project, *on)?,
+        Event::ProjectAdded { name, repo, remote } => projects::added(out, name, repo, remote)?,
+        Event::Switched { project, on } => projects::switched(out, project, *on)?,
+        Event::ProjectDeleted { caller, project, yes } => projects::delete(out, caller, project, *yes)?,
         Event::SweepDue { project } => stewards::sweep_due(out, project),
         Event::Rang(ring) => stewards::rang(out, view, ring),
         Event::LookDue { binding } => stewards::look_due(out, binding),
@@ -79,66 +80,15 @@ pub fn decide(view: &View<'_>, event: &Event, now: &Moment) -> Result<Outcome, R
     Ok(outcome)
 }
 
-/// The primary repository of the caller's project: what a bare `pr:7` means.
+/// The repository that the caller works on: what a bare `pr:7` means.
 fn home(out: &Outcome, caller: &Caller, other: Option<&crate::ids::ThreadId>) -> RepoName {
     let thread = match caller {
         Caller::Thread(id) => Some(id),
         Caller::Person => other,
     };
-    let project = thread.and_then(|t| out.world.threads.get(t)).map(|t| &t.project);
-    let found = project.and_then(|p| out.world.projects.get(p)).or_else(|| out.world.projects.values().next());
-    found.map_or_else(|| RepoName("no/project".into()), |p| p.repo.clone())
-}
-
-fn project_added(out: &mut Outcome, name: &str, repo: &RepoName, remote: &str) -> Result<(), Refusal> {
-    let name = one_line(name);
-    if name.is_empty() || remote.trim().is_empty() {
-        return Err(Refusal::usage(
-            "empty_project",
-            "a project needs a name and a repository",
-            "stewards project add <name> --repo <owner/name> --remote <url>",
-        ));
-    }
-    let known = out.world.projects.values().find(|p| p.repo == *repo).map(|p| (p.id.clone(), p.name.clone()));
-    if let Some((id, known_name)) = known {
-        if known_name == name {
-            out.say(format!("{name} is there already"));
-            out.id("project", id);
-            return Ok(());
-        }
-        return Err(Refusal::usage(
-            "known_repo",
-            format!("{repo} belongs to the project {known_name}"),
-            "one project a primary repository",
-        ));
-    }
-    let id = out.mint_project();
-    out.project(&id, Fact::ProjectAdded { name: name.clone(), repo: repo.clone(), remote: remote.trim().to_owned() });
-    if let Some(spec) = out.world.projects.get(&id).map(|p| p.spec()) {
-        out.effect(Effect::Checkout { spec });
-    }
-    out.say(format!("added {name}"));
-    out.id("project", id);
-    Ok(())
-}
-
-fn switched(out: &mut Outcome, id: &ProjectId, on: bool) -> Result<(), Refusal> {
-    let Some(project) = out.world.projects.get(id) else {
-        return Err(Refusal::usage(
-            "unknown_project",
-            format!("no project is called {id}"),
-            "see: stewards project list",
-        ));
-    };
-    let (name, was) = (project.name.clone(), project.on);
-    match (was, on) {
-        (false, true) => stewards::switch_on(out, id),
-        (true, false) => stewards::switch_off(out, id),
-        _ => {}
-    }
-    out.say(format!("{name} is {}", if on { "on" } else { "off" }));
-    out.id("project", id);
-    Ok(())
+    let works = thread.and_then(|t| out.world.threads.get(t)).and_then(|t| out.world.spec_of(t));
+    let found = works.map(|spec| spec.name).or_else(|| Some(out.world.live_projects().next()?.repo.clone()));
+    found.unwrap_or_else(|| RepoName("no/project".into()))
 }
 
 fn answered(out: &mut Outcome, view: &View<'_>, id: &EffectId, effect: &Effect, answer: &Answer, attempts: u32) {
@@ -148,10 +98,10 @@ fn answered(out: &mut Outcome, view: &View<'_>, id: &EffectId, effect: &Effect, 
             out.effect(Effect::ReadBb { spec: spec.clone() });
         }
         (Effect::Checkout { spec }, Answer::Checkout(Err(trouble))) => {
-            config_unreadable(out, &spec.project, trouble);
+            projects::config_unreadable(out, &spec.project, trouble);
             again_or_tell(out, Subject::Project(spec.project.clone()), id, effect, trouble, attempts);
         }
-        (Effect::ReadBb { spec }, Answer::Bb(result)) => config_read(out, &spec.project, result),
+        (Effect::ReadBb { spec }, Answer::Bb(result)) => projects::config_read(out, &spec.project, result),
         (Effect::FindAdoptable { project, .. }, Answer::Adoptable(found)) => stewards::swept(out, project, found),
         (Effect::Look { binding, .. }, Answer::Look(result)) => {
             let current = out.world.bindings.get(binding).is_some_and(|b| b.look.as_ref() == Some(id));
@@ -220,27 +170,5 @@ fn again_or_tell(
             let fact = Fact::EffectFailed { id: id.clone(), key: effect.name(), says: one_line(&trouble.to_string()) };
             out.fact(subject, fact);
         }
-    }
-}
-
-fn config_read(out: &mut Outcome, id: &ProjectId, result: &Result<crate::ports::BbFiles, Trouble>) {
-    let Some(project) = out.world.projects.get(id) else { return };
-    match result {
-        Ok(files) => {
-            let next = Config::read(&project.config, &files.commit, &files.files);
-            if next != project.config || project.unread.is_some() {
-                out.project(id, Fact::ConfigRead { config: Box::new(next) });
-                stewards::project_steward(out, id);
-            }
-        }
-        Err(trouble) => config_unreadable(out, id, trouble),
-    }
-}
-
-/// Said once for as long as it stays the same.
-fn config_unreadable(out: &mut Outcome, id: &ProjectId, trouble: &Trouble) {
-    let says = one_line(&trouble.to_string());
-    if out.world.projects.get(id).is_some_and(|p| p.unread.as_deref() != Some(&says)) {
-        out.project(id, Fact::ConfigUnreadable { says });
     }
 }

@@ -50,6 +50,11 @@ pub enum Event {
         project: ProjectId,
         on: bool,
     },
+    ProjectDeleted {
+        caller: Caller,
+        project: ProjectId,
+        yes: bool,
+    },
     SweepDue {
         project: ProjectId,
     },
@@ -266,6 +271,7 @@ impl Event {
             | Event::Archived { caller, .. }
             | Event::Unarchived { caller, .. }
             | Event::Deleted { caller, .. }
+            | Event::ProjectDeleted { caller, .. }
             | Event::Retried { caller, .. }
             | Event::Compacted { caller, .. }
             | Event::Updated { caller, .. }

@@ -66,6 +66,8 @@ pub enum Fact {
         repo: RepoName,
         remote: String,
     },
+    /// With its threads and bindings.
+    ProjectDeleted,
     SwitchedOn,
     SwitchedOff,
     CheckoutReady {
@@ -94,6 +96,8 @@ pub enum Fact {
         entity: Entity,
         key: String,
     },
+    /// Its project was deleted.
+    BindingPurged,
     CandidateDropped {
         why: String,
     },

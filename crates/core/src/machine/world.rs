@@ -10,7 +10,7 @@ use crate::moment::Deadline;
 use crate::ports::RepoSpec;
 use crate::snapshot::Snapshot;
 use crate::stewards::{Binding, Need};
-use crate::threads::{Limit, Permission, Role, Thread};
+use crate::threads::{EnvironmentKind, Limit, Permission, Role, Thread};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -145,6 +145,8 @@ pub struct Project {
     pub repo: RepoName,
     pub remote: String,
     pub created: Timestamp,
+    /// What it had is gone; this line stays, so that worktrees of its threads can be removed.
+    pub deleted: Option<Timestamp>,
     /// The switch: off until somebody turns it on here.
     pub on: bool,
     pub checkout: Option<PathBuf>,
@@ -161,7 +163,17 @@ pub struct Project {
 
 impl Project {
     pub fn spec(&self) -> RepoSpec {
-        RepoSpec { project: self.id.clone(), name: self.repo.clone(), remote: self.remote.clone() }
+        RepoSpec { project: self.id.clone(), name: self.repo.clone(), remote: self.remote.clone(), base: None }
+    }
+
+    /// Its primary repository, or a further one of that name.
+    pub fn spec_of(&self, name: &RepoName) -> Option<RepoSpec> {
+        if self.repo == *name {
+            return Some(self.spec());
+        }
+        let found = self.config.repos.iter().find(|r| r.name == *name)?;
+        let (name, remote, base) = (found.name.clone(), found.remote.clone(), found.base.clone());
+        Some(RepoSpec { project: self.id.clone(), name, remote, base })
     }
 }
 
@@ -178,6 +190,19 @@ pub struct World {
 }
 
 impl World {
+    /// Projects that were not deleted.
+    pub fn live_projects(&self) -> impl Iterator<Item = &Project> {
+        self.projects.values().filter(|p| p.deleted.is_none())
+    }
+
+    /// The repository that a thread's worktree is of; elsewhere its project's primary one.
+    pub fn spec_of(&self, thread: &Thread) -> Option<RepoSpec> {
+        match &thread.environment.kind {
+            EnvironmentKind::Worktree { repo: Some(kept), .. } => Some(kept.as_ref().clone()),
+            _ => self.projects.get(&thread.project).map(Project::spec),
+        }
+    }
+
     pub fn project_of_team(&self, team: &str) -> Option<&Project> {
         self.projects.values().find(|p| {
             p.on && p.config.project.as_ref().is_some_and(|f| f.teams.iter().any(|t| t.eq_ignore_ascii_case(team)))

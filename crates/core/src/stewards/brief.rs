@@ -2,7 +2,7 @@
 
 use super::binding::Binding;
 use super::marks::LANES;
-use crate::config::{Playbook, ProjectFile, Skill, skills};
+use crate::config::{FurtherRepo, Playbook, ProjectFile, Skill, skills};
 use crate::machine::World;
 use crate::text::shell;
 use crate::threads::{ModelName, Role, Thread};
@@ -31,7 +31,10 @@ pub fn brief(world: &World, thread: &Thread) -> String {
     match (thread.role, binding) {
         (Role::Plain, _) => {}
         (Role::ProjectSteward, _) | (_, None) => text.push_str("You answer what the stewards of this project ask.\n"),
-        (Role::Steward, Some(binding)) => text.push_str(&steward(binding, playbook)),
+        (Role::Steward, Some(binding)) => {
+            let repos = project.map_or(&[][..], |p| &p.config.repos);
+            text.push_str(&steward(binding, playbook, repos));
+        }
         (Role::Worker, Some(binding)) => text.push_str(&worker(thread, binding, playbook)),
         (Role::Reviewer, Some(binding)) => text.push_str(&reviewer(thread, binding)),
     }
@@ -67,7 +70,7 @@ fn rules(file: Option<&ProjectFile>) -> String {
     text
 }
 
-fn steward(binding: &Binding, playbook: Option<&Playbook>) -> String {
+fn steward(binding: &Binding, playbook: Option<&Playbook>, repos: &[FurtherRepo]) -> String {
     let mut text = String::from("You manage it until it is done. You do not build yourself: workers do.\n");
     let Some(playbook) = playbook else { return text };
     text.push_str(&format!(
@@ -85,6 +88,10 @@ fn steward(binding: &Binding, playbook: Option<&Playbook>) -> String {
             "\nStart a worker, once there is leave, with exactly:\n    {}\n",
             spawn_command(Role::Worker, model)
         ));
+        if !repos.is_empty() {
+            let names: Vec<&str> = repos.iter().map(|r| r.name.0.as_str()).collect();
+            text.push_str(&format!("For work on another repository add --repo <one of {}>.\n", names.join(", ")));
+        }
     }
     text.push_str(&format!(
         "\nSee where it stands: stewards show {}\nEnd every turn with the tool steward_report.\n",

@@ -70,6 +70,8 @@ pub fn line(fact: &Fact) -> Option<String> {
             return (*found > 0).then(|| format!("a sweep found {found} to manage"));
         }
         Fact::CandidateSeen { key, .. } => format!("{key} may be one to manage: it is looked at"),
+        Fact::BindingPurged => "its project was deleted".into(),
+        Fact::ProjectDeleted => "the project was deleted".into(),
         Fact::CandidateDropped { why } => format!("not adopted: {why}"),
         Fact::RingJoined { why, .. } => format!("rang: {why}"),
         Fact::LookBegan { .. } => "looking".into(),

@@ -15,9 +15,11 @@ use crate::trouble::{self, Trouble};
 /// A window has closed, or a failed look is due again.
 pub fn look_due(out: &mut Outcome, id: &BindingId) {
     let Some(binding) = out.world.bindings.get(id).filter(|b| b.look.is_none()) else { return };
-    let repo = out.world.projects.get(&binding.project).map(|p| p.repo.clone());
-    let branches: Vec<(RepoName, String)> =
-        out.world.threads_of(id, Role::Worker).filter_map(|t| Some((repo.clone()?, t.branch()?.to_owned()))).collect();
+    let branches: Vec<(RepoName, String)> = out
+        .world
+        .threads_of(id, Role::Worker)
+        .filter_map(|t| Some((out.world.spec_of(t)?.name, t.branch()?.to_owned())))
+        .collect();
     let ask = LookAsk {
         entity: binding.entity.clone(),
         pulls: binding.pulls.iter().map(|p| p.key.clone()).collect(),

@@ -72,7 +72,7 @@ fn of_branch(world: &World, repo: &RepoName, branch: &str) -> Option<BindingId> 
     let thread = world
         .threads
         .values()
-        .find(|t| t.branch() == Some(branch) && world.projects.get(&t.project).is_some_and(|p| p.repo == *repo))?;
+        .find(|t| t.branch() == Some(branch) && world.spec_of(t).is_some_and(|spec| spec.name == *repo))?;
     thread.binding.clone().filter(|b| world.bindings.get(b).is_some_and(Binding::live))
 }
 

@@ -8,6 +8,7 @@ use crate::moment::Moment;
 use crate::text::{cut, one_line};
 use crate::threads::{Pending, Role, Thread, ThreadRow, thread_row};
 use serde::Serialize;
+use std::path::PathBuf;
 
 /// How an effort stands, at a glance. The first that applies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -99,6 +100,12 @@ pub struct ProjectRow {
     pub id: String,
     pub name: String,
     pub repo: String,
+    /// What `git clone` takes.
+    pub remote: String,
+    /// Further repositories, by name.
+    pub repos: Vec<String>,
+    /// Where the primary one is checked out.
+    pub checkout: Option<PathBuf>,
     pub on: bool,
     pub commit: String,
     pub problems: Vec<String>,
@@ -275,6 +282,9 @@ pub fn project_row(world: &World, project: &Project) -> ProjectRow {
         id: project.id.to_string(),
         name: project.name.clone(),
         repo: project.repo.to_string(),
+        remote: project.remote.clone(),
+        repos: project.config.repos.iter().map(|r| r.name.to_string()).collect(),
+        checkout: project.checkout.clone(),
         on: project.on,
         commit: project.config.commit.clone(),
         problems,
@@ -285,5 +295,5 @@ pub fn project_row(world: &World, project: &Project) -> ProjectRow {
 }
 
 pub fn project_rows(world: &World) -> Vec<ProjectRow> {
-    world.projects.values().map(|p| project_row(world, p)).collect()
+    world.live_projects().map(|p| project_row(world, p)).collect()
 }

@@ -290,10 +290,10 @@ pub(super) fn at_its_place(out: &mut Outcome, id: &ThreadId) -> bool {
         (EnvironmentState::Ready { .. }, _) => true,
         (
             EnvironmentState::Unmade | EnvironmentState::Removed | EnvironmentState::MovedAside { .. },
-            EnvironmentKind::Worktree { branch },
+            EnvironmentKind::Worktree { branch, .. },
         ) => {
             let branch = branch.clone();
-            let Some(spec) = out.world.projects.get(&thread.project).map(|p| p.spec()) else { return false };
+            let Some(spec) = out.world.spec_of(thread) else { return false };
             out.thread(id, Fact::EnvironmentIs { state: EnvironmentState::Making });
             out.effect(Effect::MakeEnvironment { thread: id.clone(), spec, branch });
             false

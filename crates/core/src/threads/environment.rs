@@ -1,5 +1,6 @@
 //! Where a thread works, and what becomes of that place.
 
+use crate::ports::RepoSpec;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
@@ -22,7 +23,11 @@ pub enum EnvironmentKind {
     /// The project's own checkout, shared.
     Checkout,
     /// A git worktree with a branch of its own.
-    Worktree { branch: String },
+    Worktree {
+        branch: String,
+        /// A further repository of the project, rather than its primary one.
+        repo: Option<Box<RepoSpec>>,
+    },
     /// A directory that somebody else made and looks after.
     Directory { path: PathBuf },
 }

@@ -37,7 +37,7 @@ pub fn environment_made(out: &mut Outcome, id: &ThreadId, made: Result<PathBuf, 
 pub fn environment_due(out: &mut Outcome, id: &ThreadId) {
     let Some(thread) = out.world.threads.get(id) else { return };
     let Some(branch) = thread.branch().map(str::to_owned) else { return };
-    let Some(spec) = out.world.projects.get(&thread.project).map(|p| p.spec()) else { return };
+    let Some(spec) = out.world.spec_of(thread) else { return };
     out.thread(id, Fact::EnvironmentIs { state: EnvironmentState::Removing });
     out.effect(Effect::RemoveEnvironment { thread: id.clone(), spec, branch });
 }

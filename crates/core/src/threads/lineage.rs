@@ -160,12 +160,17 @@ pub fn delete(out: &mut Outcome, caller: &Caller, id: &ThreadId, yes: bool) -> R
         return Err(preview(&out.world, "deletes", &all));
     }
     for thread in all.iter().rev() {
-        put_away(out, thread);
-        out.thread(thread, Fact::Deleted);
-        stewards::thread_deleted(out, thread);
+        discard(out, thread);
     }
     out.say(format!("deleted {}", list(&all)));
     Ok(())
+}
+
+/// Deletes one thread.
+pub(crate) fn discard(out: &mut Outcome, id: &ThreadId) {
+    put_away(out, id);
+    out.thread(id, Fact::Deleted);
+    stewards::thread_deleted(out, id);
 }
 
 /// What may be changed of a thread while it lives.

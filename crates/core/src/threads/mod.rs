@@ -25,8 +25,8 @@ pub use environment::{Environment, EnvironmentKind, EnvironmentState};
 pub use environments::{environment_due, environment_made, environment_removed, measure_due, measured};
 pub(crate) use environments::{measure_is_due, of_no_use};
 pub use limit::{Limit, limit_in, zone};
-pub(crate) use lineage::put_away;
 pub use lineage::{Notice, archive, delete, notices_due, notify, unarchive, update};
+pub(crate) use lineage::{discard, put_away};
 pub use message::{Queued, SendMode, Sender};
 pub use model_name::{LEVELS, ModelName};
 pub(crate) use room::capped;
@@ -309,7 +309,7 @@ impl Thread {
 
     pub fn branch(&self) -> Option<&str> {
         match &self.environment.kind {
-            EnvironmentKind::Worktree { branch } => Some(branch),
+            EnvironmentKind::Worktree { branch, .. } => Some(branch),
             EnvironmentKind::Checkout | EnvironmentKind::Directory { .. } => None,
         }
     }

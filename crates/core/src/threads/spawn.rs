@@ -1,6 +1,7 @@
 //! Making threads.
 
 use super::{Environment, EnvironmentKind, ModelName, Parcel, Permission, Role, SendMode, Sender, Thread, deliver};
+use crate::entity::RepoName;
 use crate::ids::{BindingId, ProjectId, ThreadId};
 use crate::machine::{Caller, Fact, Outcome, World};
 use crate::refusal::Refusal;
@@ -32,6 +33,9 @@ pub struct SpawnAsk {
     pub prompt: Option<String>,
     /// `provider/model/level`
     pub model: Option<String>,
+    /// The repository that its worktree is of; the project's primary one by default.
+    #[serde(default)]
+    pub repo: Option<RepoName>,
     /// A plain thread has a worktree unless it is told otherwise.
     pub environment: Option<EnvironmentAsk>,
     /// It is archived with this one; the parent by default.
@@ -53,6 +57,7 @@ impl SpawnAsk {
             title: title.to_owned(),
             prompt: Some(prompt.to_owned()),
             model: None,
+            repo: None,
             environment: None,
             owner: None,
             permission: None,
@@ -170,9 +175,13 @@ fn plain(out: &mut Outcome, ask: &SpawnAsk, parent: Option<&Thread>, title: Stri
         let says = format!("its parent may only do {}, so it cannot be given {}", most.word(), permission.word());
         return Err(Refusal::not_met("too_wide", says, "the owner may widen the parent: stewards thread update"));
     }
+    if ask.repo.is_some() && !matches!(ask.environment, None | Some(EnvironmentAsk::Worktree)) {
+        let says = "a repository is named for a worktree, and this thread has none";
+        return Err(Refusal::usage("no_worktree", says, "leave out --repo or --environment"));
+    }
     let kind = match ask.environment.clone().unwrap_or(EnvironmentAsk::Worktree) {
         EnvironmentAsk::Checkout => EnvironmentKind::Checkout,
-        EnvironmentAsk::Worktree => EnvironmentKind::Worktree { branch: branch(&title, out.now.no) },
+        EnvironmentAsk::Worktree => worktree(out, &project, ask.repo.as_ref(), branch(&title, out.now.no))?,
         EnvironmentAsk::Directory { path } if path.is_absolute() => EnvironmentKind::Directory { path },
         EnvironmentAsk::Directory { path } => {
             let says = format!("{} is not an absolute path", path.display());
@@ -197,6 +206,29 @@ fn plain(out: &mut Outcome, ask: &SpawnAsk, parent: Option<&Thread>, title: Stri
     let row = out.world.threads.get(&id).cloned();
     row.map_or(Ok(()), |row| super::deliver::provider_known(&out.world, &row))?;
     Ok(id)
+}
+
+/// Of the repository that is named, else of the primary one.
+fn worktree(
+    out: &Outcome,
+    project: &ProjectId,
+    named: Option<&RepoName>,
+    branch: String,
+) -> Result<EnvironmentKind, Refusal> {
+    let Some((project, name)) = out.world.projects.get(project).zip(named) else {
+        return Ok(EnvironmentKind::Worktree { branch, repo: None });
+    };
+    let spec = project.spec_of(name).ok_or_else(|| {
+        let all: Vec<&str> = std::iter::once(&project.repo)
+            .chain(project.config.repos.iter().map(|r| &r.name))
+            .map(|name| name.0.as_str())
+            .collect();
+        let says = format!("{name} is no repository of {}", project.name);
+        let hint = format!("there are {}; further ones are listed in .bb/repos.json", all.join(", "));
+        Refusal::usage("unknown_repo", says, hint)
+    })?;
+    let repo = (spec.name != project.repo).then(|| Box::new(spec));
+    Ok(EnvironmentKind::Worktree { branch, repo })
 }
 
 fn wideness(permission: Permission) -> u8 {
@@ -251,9 +283,19 @@ fn of_effort(out: &mut Outcome, ask: &SpawnAsk, parent: &Thread, title: String) 
     let branch = branch(&binding.key, out.now.no);
     let model = model_for(out, binding.id.clone(), ask)?;
     let kind = match ask.role {
-        Role::Worker => EnvironmentKind::Worktree { branch },
-        // A reviewer reads the worker's pull from the project's checkout and needs no tree of its own.
-        _ => EnvironmentKind::Checkout,
+        Role::Worker => worktree(out, &parent.project, ask.repo.as_ref(), branch)?,
+        _ if ask.repo.is_some() => {
+            let says = "a reviewer works on its worker's repository";
+            return Err(Refusal::usage("no_worktree", says, "leave out --repo"));
+        }
+        // A reviewer reads the worker's pull from the project's checkout and needs no tree
+        // of its own; a further repository has no checkout to read from.
+        _ => match &parent.environment.kind {
+            EnvironmentKind::Worktree { repo: Some(repo), .. } => {
+                EnvironmentKind::Worktree { branch, repo: Some(repo.clone()) }
+            }
+            _ => EnvironmentKind::Checkout,
+        },
     };
     let id = out.mint_thread();
     out.thread(

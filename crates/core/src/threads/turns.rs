@@ -289,9 +289,7 @@ pub fn turn_job(world: &World, id: &ThreadId, turn: &TurnId) -> Option<TurnJob> 
         model: thread.model.clone(),
         permission: thread.permission,
         cwd: path.clone(),
-        worktree: thread
-            .branch()
-            .and_then(|branch| Some((world.projects.get(&thread.project)?.spec(), branch.to_owned()))),
+        worktree: thread.branch().and_then(|branch| Some((world.spec_of(thread)?, branch.to_owned()))),
         context: stewards::brief(world, thread),
         prompt: prompt.join("\n\n"),
         compacts: live.compacts,

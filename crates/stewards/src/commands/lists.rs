@@ -87,6 +87,31 @@ pub fn projects(dir: Option<&Path>, json: bool) -> Outcome {
     Ok(0)
 }
 
+/// One project, by its name or id.
+pub fn project(dir: Option<&Path>, named: &str, json: bool) -> Outcome {
+    let all: Vec<Value> = view(dir, "/api/projects", |_, w| Ok(value(&stewards::project_rows(w))))?;
+    let Some(project) = all.iter().find(|p| p["name"] == named || p["id"] == named) else {
+        let says = format!("no project is called {named}");
+        return Err(Refusal::usage("unknown_project", says, "see: stewards project list").into());
+    };
+    if json {
+        return out::json(project);
+    }
+    let on = if project["on"] == true { "on" } else { "off" };
+    out::line(&format!("{} {}: stewarding is {on}", text(&project["id"]), text(&project["name"])));
+    out::line(&format!("repository: {} from {}", text(&project["repo"]), text(&project["remote"])));
+    let further: Vec<String> = project["repos"].as_array().into_iter().flatten().map(text).collect();
+    if !further.is_empty() {
+        out::line(&format!("further ones: {}", further.join(", ")));
+    }
+    out::line(&format!("checkout: {}", text(&project["checkout"])));
+    out::line(&format!("efforts: {}, items for you: {}", text(&project["efforts"]), text(&project["needs"])));
+    for problem in project["problems"].as_array().into_iter().flatten() {
+        out::line(&format!("problem: {}", text(problem)));
+    }
+    Ok(0)
+}
+
 pub fn needs(dir: Option<&Path>, json: bool) -> Outcome {
     let all: Vec<Value> = view(dir, "/api/needs", |_, w| Ok(value(&stewards::needs(w))))?;
     if json {
@@ -137,7 +162,8 @@ pub fn agents(dir: Option<&Path>, json: bool) -> Outcome {
 pub fn skills(dir: Option<&Path>, project: Option<&str>, name: Option<&str>, json: bool) -> Outcome {
     let path = project.map_or_else(|| "/api/skills".to_owned(), |p| format!("/api/skills?project={}", escape(p)));
     let all: Vec<Value> = view(dir, &path, |_, w| {
-        let own = w.projects.values().next().filter(|_| w.projects.len() == 1).map(|p| p.config.skills.clone());
+        let mut all = w.live_projects();
+        let own = all.next().filter(|_| all.next().is_none()).map(|p| p.config.skills.clone());
         Ok(value(&stewards_core::config::skills(&own.unwrap_or_default())))
     })?;
     let Some(name) = name else {

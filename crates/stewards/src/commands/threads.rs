@@ -7,6 +7,7 @@ use crate::out::{self, Outcome};
 use serde_json::Value;
 use std::path::Path;
 use std::time::{Duration, Instant};
+use stewards_core::entity::RepoName;
 use stewards_core::ids::{AskId, MessageId, ThreadId};
 use stewards_core::refusal::{Exit, Refusal};
 use stewards_core::text::{cut, one_line};
@@ -95,6 +96,10 @@ fn spawn(args: Spawn) -> anyhow::Result<Ask> {
         "checkout" => Ok(EnvironmentAsk::Checkout),
         path => directory(Path::new(path)),
     });
+    let repo = args.repo.map(|name| {
+        let says = format!("`{name}` is no repository");
+        RepoName::parse(&name).ok_or_else(|| Refusal::usage("bad_repo", says, "write <owner>/<name>"))
+    });
     let ask = SpawnAsk {
         role: args.role.into(),
         parent: args.parent.map(ThreadId),
@@ -102,6 +107,7 @@ fn spawn(args: Spawn) -> anyhow::Result<Ask> {
         title: args.title,
         prompt,
         model: args.model,
+        repo: repo.transpose()?,
         environment: environment.transpose()?,
         owner: args.owner.map(ThreadId),
         permission: args.permission.map(Into::into),

@@ -103,7 +103,9 @@ fn a_daemon_that_does_not_start_says_why_with_its_own_exit_code() {
     // Of the last try alone, whatever stood in the log before.
     std::fs::remove_file(&settings).unwrap();
     let database = home.data().join("stewards.db");
-    std::fs::rename(&database, home.data().join("aside")).unwrap();
+    for end in ["", "-wal", "-shm"] {
+        let _ = std::fs::remove_file(format!("{}{end}", database.display()));
+    }
     std::fs::write(&database, "no database ".repeat(1_000)).unwrap();
     let (_, error, code) = home.run(&["serve", "start"]);
     assert!(code == 78 && error.contains("could not be opened") && !error.contains("settings.json"), "{error}");
@@ -121,6 +123,13 @@ fn a_project_is_added_by_a_checkout_of_it() {
     home.good(&["project", "add", &root.join("mine").display().to_string()]);
     let all = home.json(&["project", "list"]);
     assert!(all.as_array().unwrap().iter().any(|p| p["name"] == "tools" && p["repo"] == "acme/tools"), "{all}");
+    let shown = home.good(&["project", "show", "tools"]);
+    assert!(shown.contains("repository: acme/tools from") && shown.contains("stewarding is off"), "{shown}");
+    let (_, error, code) = home.run(&["project", "delete", "tools"]);
+    assert!(code == 1 && error.contains("--yes"), "{error}");
+    home.good(&["project", "delete", "tools", "--yes"]);
+    assert_eq!(home.json(&["project", "list"]).as_array().unwrap().len(), 1);
+    assert_eq!(home.run(&["project", "show", "tools"]).2, 2);
     let (_, error, code) = home.run(&["project", "add", &root.display().to_string()]);
     assert!(code == 2 && error.contains("has no origin"), "{error}");
 }

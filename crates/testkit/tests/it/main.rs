@@ -3,6 +3,7 @@
 mod host_storms;
 mod hosts;
 mod kills;
+mod projects;
 mod rules;
 mod scenarios;
 mod storms;
