@@ -74,7 +74,7 @@ export function plan({ entries, system = '', toolCount = 0, maxTokens = null }) 
   if (WANTS_SUMMARY.test(last) && !scriptIn(last)) return [{ say: summary(entries, at) }];
   if (maxTokens === 1 || (toolCount === 0 && SIDE_JOB.test(system + last)) || at < 0) return [{ say: 'ok' }];
   const rest = remaining(entries, at);
-  if (rest.length > 0) return upToEnd(rest);
+  if (rest.length > 0) return upToEnd(rest).map((step) => (step.quote === 'system' ? { say: system } : step));
   const quote = plainText(last).split('\n').filter((line) => !line.trimStart().startsWith('#script')).join('\n');
   return [{ say: `heard: ${quote.slice(0, 200)}`.trimEnd() }];
 }

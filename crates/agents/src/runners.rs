@@ -1,11 +1,11 @@
 //! Turns of agents, one process per thread.
 
-use crate::acp::Broken;
 use crate::claude;
 use crate::known::known;
 use crate::processes;
 use crate::setup::Setup;
 use crate::slot::{Running, Slot, Slots};
+use crate::wire::Broken;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -68,7 +68,7 @@ impl Runners {
                 Err(Broken(says)) => {
                     // What is left of it would work on behind the next process's back.
                     self.end_processes(slot, &job.thread).await;
-                    if claude::forgot(&says) && job.session.is_some() {
+                    if claude::forgot(&says) && job.session.is_some() && !job.forks {
                         tracing::info!(thread = %job.thread, "a session was not resumed; a new one is made");
                         job.session = None;
                         continue;

@@ -1,12 +1,12 @@
 //! What is known of one thread: its process, and who may touch it when.
 
-use crate::acp::{Acp, Broken};
+use crate::acp::Acp;
 use crate::child;
 use crate::claude::{self, Claude};
 use crate::live::{Live, locked};
 use crate::processes::Proc;
 use crate::setup::{Protocol, Provider, Setup};
-use crate::wire::Wire;
+use crate::wire::{Broken, Wire};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -39,8 +39,8 @@ impl Slot {
         locked(&self.running).clone()
     }
 
-    pub(crate) fn put(&self, running: Option<Arc<Running>>) -> Option<Arc<Running>> {
-        std::mem::replace(&mut *locked(&self.running), running)
+    pub(crate) fn put(&self, running: Option<Arc<Running>>) {
+        *locked(&self.running) = running;
     }
 }
 
@@ -92,10 +92,10 @@ impl Running {
     pub(crate) fn start(setup: &Setup, provider: &Provider, job: &TurnJob) -> Result<Running, String> {
         let live = Arc::new(Live::new());
         let endpoint = (setup.mcp)(&job.thread);
-        let session = job.session.clone().unwrap_or_else(claude::uuid);
+        let session = job.session.clone().filter(|_| !job.forks).unwrap_or_else(claude::uuid);
         let more = match provider.protocol {
             Protocol::Acp => Vec::new(),
-            Protocol::StreamJson => claude::arguments(setup, job, &endpoint, &session, job.session.is_some())?,
+            Protocol::StreamJson => claude::arguments(setup, job, &endpoint, &session)?,
         };
         let child = child::start(setup, provider, &more, &job.thread, &job.cwd)?;
         let (leader, kill) = (child.leader.clone(), child.kill.clone());

@@ -19,6 +19,9 @@ const LINE_BYTES: u64 = 64 * 1024 * 1024;
 /// What was written before a process ended is still read for so long.
 const REST: Duration = Duration::from_millis(500);
 
+/// The process is of no more use: why, in words for a person.
+pub(crate) struct Broken(pub(crate) String);
+
 /// The handle of a conversation that runs in a task of its own.
 pub(crate) struct Wire {
     /// Holds why the conversation ended, once it has.

@@ -110,6 +110,8 @@ pub struct TurnJob {
     pub turn: TurnId,
     /// The agent's own session id, where one is to be resumed.
     pub session: Option<String>,
+    /// That session is another thread's: it is forked, and left as it is.
+    pub forks: bool,
     /// Which agent to start, with which model and level.
     pub model: ModelName,
     pub permission: Permission,

@@ -321,6 +321,15 @@ pub enum ThreadVerb {
     Retry { id: String },
     /// Have an idle thread's agent make its context smaller
     Compact { id: String },
+    /// Start a thread that goes on with what another one knows, in the same place
+    Fork {
+        id: String,
+        #[arg(long)]
+        title: Option<String>,
+        /// A regular file with what it is to do
+        #[arg(long)]
+        prompt_file: PathBuf,
+    },
     /// Mark a thread as read
     Read { id: String },
     /// Mark a thread as not read

@@ -21,7 +21,7 @@ pub(crate) fn step(sim: &mut Sim, id: &ThreadId, turn: &TurnId, n: usize) -> Nex
     let Some(thread) = sim.world().threads.get(id).cloned() else { return Next::End(TurnEnd::Cancelled) };
     let session = format!("session-of-{id}");
     if n == 0 {
-        let can = Can { steer: Steering::Inject, compact: true };
+        let can = Can { steer: Steering::Inject, compact: true, fork: true };
         sim.act(Event::TurnConfirmed { thread: id.clone(), turn: turn.clone(), session, can });
         return Next::Step;
     }

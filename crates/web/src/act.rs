@@ -73,6 +73,11 @@ pub enum Ask {
     Compact {
         thread: ThreadId,
     },
+    Fork {
+        thread: ThreadId,
+        title: Option<String>,
+        prompt: String,
+    },
     Update {
         thread: ThreadId,
         update: Update,
@@ -183,6 +188,7 @@ pub(crate) async fn act(web: &Web, caller: Caller, ask: Ask) -> Result<Reply, Re
         Ask::Delete { thread, yes } => Event::Deleted { caller, thread, yes },
         Ask::Retry { thread } => Event::Retried { caller, thread },
         Ask::Compact { thread } => Event::Compacted { caller, thread },
+        Ask::Fork { thread, title, prompt } => Event::Forked { caller, thread, title, prompt },
         Ask::Update { thread, update } => Event::Updated { caller, thread, update },
         Ask::Drop { message } => Event::MessageDropped { caller, message },
         Ask::Answer { ask, choice } => Event::AskAnswered { caller, ask, choice },

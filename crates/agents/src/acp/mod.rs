@@ -1,6 +1,7 @@
 //! Turns over the Agent Client Protocol.
 
 mod connection;
+mod session;
 mod updates;
 
 pub(crate) use connection::{DETAIL, detail};
@@ -8,16 +9,16 @@ pub(crate) use connection::{DETAIL, detail};
 use crate::child::Child;
 use crate::live::{Live, clip, locked};
 use crate::setup::McpEndpoint;
-use crate::wire::{self, Wire};
+use crate::wire::{self, Broken, Wire};
 use agent_client_protocol::v1::{ConnectionTo, schema};
 use agent_client_protocol::{Agent, UntypedMessage};
 use schema::CancelNotification;
 use serde_json::{Value, json};
+use session::Session;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use stewards_core::ids::ThreadId;
 use stewards_core::ports::{Steered, TurnEnd, TurnJob, TurnSink};
-use stewards_core::threads::{ModelName, Permission};
 use tokio::sync::{OnceCell, oneshot, watch};
 use updates::Updates;
 
@@ -25,29 +26,14 @@ use updates::Updates;
 /// nothing for so long; and what becomes of a message is waited for no longer.
 const QUIET: Duration = Duration::from_secs(5);
 
-/// The process is of no more use.
-pub(crate) struct Broken(pub(crate) String);
-
 /// What an agent said of itself.
 #[derive(Clone, Copy, Debug)]
 struct Able {
     load: bool,
     resume: bool,
+    fork: bool,
     /// Takes the system context apart from the prompt.
     system_context: bool,
-}
-
-/// The session that is open in the process, as it was set.
-#[derive(Clone, Debug, Default)]
-struct Session {
-    id: String,
-    /// Modes that the agent offers.
-    modes: Vec<String>,
-    mode: Option<String>,
-    /// Its options of the categories `model` and `thought_level`, by their ids.
-    model_option: Option<String>,
-    level_option: Option<String>,
-    set: Option<(ModelName, Permission)>,
 }
 
 /// An agent that speaks the protocol, at the other end of a process.
@@ -194,133 +180,14 @@ impl Acp {
         }
         let capabilities = &answer["agentCapabilities"];
         let announced = |what: &dyn Fn(&Value) -> bool| what(&answer["_meta"]) || what(&capabilities["_meta"]);
-        self.updates.steers(announced(&|m| m["steering"]["supported"] == true));
+        let fork = capabilities["sessionCapabilities"]["fork"].is_object();
+        self.updates.announced(announced(&|m| m["steering"]["supported"] == true), fork);
         Ok(Able {
             load: capabilities["loadSession"] == true,
             resume: capabilities["sessionCapabilities"]["resume"].is_object(),
+            fork,
             system_context: announced(&|m| m["stewards"]["systemContext"] == true),
         })
-    }
-
-    /// The session to prompt: the one that is open, the one that is to be resumed,
-    /// or a new one.
-    async fn session(
-        &self,
-        link: &ConnectionTo<Agent>,
-        able: Able,
-        job: &TurnJob,
-        endpoint: McpEndpoint,
-    ) -> Result<String, Broken> {
-        let open = locked(&self.session).as_ref().map(|s| s.id.clone());
-        if job.session.is_some() && open == job.session {
-            return Ok(open.unwrap_or_default());
-        }
-        // Sent whether or not the agent announces HTTP: without our tools it is of
-        // no use, and its refusal says so.
-        let bearer = json!({"name": "Authorization", "value": format!("Bearer {}", endpoint.token)});
-        let tools = json!([{"type": "http", "name": "stewards", "url": endpoint.url, "headers": [bearer]}]);
-        if let Some(old) = &job.session {
-            // Resume comes first, since load repeats the whole history.
-            let method = if able.resume {
-                Some("session/resume")
-            } else if able.load {
-                Some("session/load")
-            } else {
-                None
-            };
-            if let Some(method) = method {
-                let ask = json!({"sessionId": old, "cwd": job.cwd, "mcpServers": tools});
-                match send(link, method, ask).await {
-                    Ok(answer) => return Ok(self.opened(old, &answer)),
-                    Err(error) if is_lost(&error) => return Err(Broken("the connection was lost".into())),
-                    Err(error) => {
-                        tracing::info!(thread = %job.thread, %error, "a session was not resumed; a new one is made");
-                    }
-                }
-            }
-        }
-        let ask = json!({"cwd": job.cwd, "mcpServers": tools});
-        let answer = send(link, "session/new", ask).await.map_err(|e| refused("session/new", &e))?;
-        let Some(id) = answer["sessionId"].as_str() else {
-            return Err(Broken("the agent's new session has no id".to_owned()));
-        };
-        Ok(self.opened(id, &answer))
-    }
-
-    fn opened(&self, id: &str, answer: &Value) -> String {
-        let words = |list: &Value, name: &str| -> Vec<String> {
-            let list = list.as_array().map(Vec::as_slice).unwrap_or_default();
-            list.iter().filter_map(|m| m[name].as_str().map(str::to_owned)).collect()
-        };
-        let options = answer["configOptions"].as_array().map(Vec::as_slice).unwrap_or_default();
-        let option = |category: &str| {
-            options.iter().find(|o| o["category"] == category).and_then(|o| o["id"].as_str()).map(str::to_owned)
-        };
-        *locked(&self.session) = Some(Session {
-            id: id.to_owned(),
-            modes: words(&answer["modes"]["availableModes"], "id"),
-            mode: answer["modes"]["currentModeId"].as_str().map(str::to_owned),
-            model_option: option("model"),
-            level_option: option("thought_level"),
-            set: None,
-        });
-        id.to_owned()
-    }
-
-    /// Sets mode, model and level, where they are other than what was set last. An
-    /// agent that does not take the model that was named fails the turn.
-    async fn settle(&self, link: &ConnectionTo<Agent>, job: &TurnJob) -> Result<Result<(), String>, Broken> {
-        let wanted = (job.model.clone(), job.permission);
-        let Some(session) = locked(&self.session).clone().filter(|s| s.set.as_ref() != Some(&wanted)) else {
-            return Ok(Ok(()));
-        };
-        let lost = |e: &agent_client_protocol::Error| is_lost(e).then(|| Broken("the connection was lost".into()));
-        let mode = modes(job.permission).iter().find(|m| session.modes.iter().any(|o| o == *m));
-        if let Some(mode) = mode.filter(|m| session.mode.as_deref() != Some(**m)) {
-            let ask = json!({"sessionId": session.id, "modeId": mode});
-            if let Err(error) = send(link, "session/set_mode", ask).await {
-                if let Some(broken) = lost(&error) {
-                    return Err(broken);
-                }
-                // What it asks for then is answered by the thread's permission.
-                tracing::warn!(thread = %job.thread, mode, %error, "the agent does not take this mode");
-            }
-        }
-        let set = |option: &str, value: &str| {
-            let ask = json!({"sessionId": session.id, "configId": option, "value": value});
-            send(link, "session/set_config_option", ask)
-        };
-        if let (Some(option), false) = (&session.model_option, job.model.model.is_empty())
-            && let Err(error) = set(option, &job.model.model).await
-        {
-            if let Some(broken) = lost(&error) {
-                return Err(broken);
-            }
-            return Ok(Err(format!("the agent does not take the model {}: {}", job.model.model, words(&error))));
-        }
-        if let (Some(option), Some(level)) = (&session.level_option, &job.model.level)
-            && let Err(error) = set(option, level).await
-        {
-            if let Some(broken) = lost(&error) {
-                return Err(broken);
-            }
-            tracing::warn!(thread = %job.thread, level, %error, "the agent does not take this level");
-        }
-        if let Some(open) = locked(&self.session).as_mut().filter(|s| s.id == session.id) {
-            open.mode = mode.map(|m| (*m).to_owned()).or(session.mode);
-            open.set = Some(wanted);
-        }
-        Ok(Ok(()))
-    }
-}
-
-/// Modes of the agents that are known, the fittest first. Some agents' usual mode
-/// has a model decide, which keeps our own tools from them.
-fn modes(permission: Permission) -> &'static [&'static str] {
-    match permission {
-        Permission::Full => &["bypassPermissions", "agent-full-access", "yolo", "full-access", "default"],
-        Permission::AcceptEdits => &["acceptEdits", "autoEdit", "auto_edit", "workspace-write", "default"],
-        Permission::Ask => &["default", "read-only", "ask", "manual"],
     }
 }
 
@@ -335,7 +202,8 @@ fn prompt(session: &str, able: Able, job: &TurnJob) -> Value {
         if able.system_context {
             ask["_meta"] = json!({"stewards": {"systemContext": job.context}});
         } else {
-            // In each prompt anew, so that no compaction loses it.
+            // In each prompt anew, so that no compaction loses it. The system prompt of the
+            // protocol will not do: agents go on with the first that a session was given.
             blocks.push(text(&format!("<system-context>\n{}\n</system-context>", job.context)));
         }
     }

@@ -17,6 +17,7 @@ pub(crate) struct Updates(Mutex<State>);
 #[derive(Default)]
 struct State {
     steers: bool,
+    forks: bool,
     /// Sessions whose agent has a command to compact.
     compacts: BTreeSet<String>,
     context: Option<ContextUse>,
@@ -36,8 +37,10 @@ struct State {
 }
 
 impl Updates {
-    pub(super) fn steers(&self, steers: bool) {
-        locked(&self.0).steers = steers;
+    /// What the agent announced of itself.
+    pub(super) fn announced(&self, steers: bool, forks: bool) {
+        let mut state = locked(&self.0);
+        (state.steers, state.forks) = (steers, forks);
     }
 
     /// A turn begins.
@@ -138,6 +141,7 @@ impl State {
         Can {
             steer: if self.steers { Steering::Inject } else { Steering::Queue },
             compact: self.compacts.contains(session),
+            fork: self.forks,
         }
     }
 

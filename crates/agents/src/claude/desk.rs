@@ -1,8 +1,9 @@
 //! What has become of the lines that we wrote, and what the agent said since.
 
 use super::{forgot, words};
-use crate::acp::{Broken, DETAIL, detail};
+use crate::acp::{DETAIL, detail};
 use crate::live::{Live, RESULT_CHARS, locked};
+use crate::wire::Broken;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -11,7 +12,7 @@ use stewards_core::text::{cut, one_line};
 use stewards_core::threads::{Ask, AskOption, AskReply, Can, ContextUse, Means, Steering, Tokens};
 use tokio::sync::{mpsc, oneshot, watch};
 
-const CAN: Can = Can { steer: Steering::Inject, compact: true };
+const CAN: Can = Can { steer: Steering::Inject, compact: true, fork: true };
 /// Tools that only change files.
 const EDITS: [&str; 4] = ["Edit", "MultiEdit", "Write", "NotebookEdit"];
 

@@ -19,7 +19,6 @@ pub(crate) fn arguments(
     job: &TurnJob,
     endpoint: &McpEndpoint,
     session: &str,
-    resumes: bool,
 ) -> Result<Vec<OsString>, String> {
     let mcp = json!({"mcpServers": {"stewards": {
         "type": "http",
@@ -52,8 +51,13 @@ pub(crate) fn arguments(
     .map(OsString::from)
     .to_vec();
     all.push(mcp.into());
-    all.push(if resumes { "--resume" } else { "--session-id" }.into());
-    all.push(session.into());
+    match &job.session {
+        Some(old) if job.forks => {
+            all.extend(["--resume".into(), old.into(), "--fork-session".into(), "--session-id".into(), session.into()]);
+        }
+        Some(_) => all.extend(["--resume".into(), session.into()]),
+        None => all.extend(["--session-id".into(), session.into()]),
+    }
     if !job.model.model.is_empty() {
         all.extend(["--model".into(), job.model.model.clone().into()]);
     }

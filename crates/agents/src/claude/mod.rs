@@ -11,10 +11,9 @@ mod launch;
 
 pub(crate) use launch::arguments;
 
-use crate::acp::Broken;
 use crate::child::Child;
 use crate::live::{Live, clip};
-use crate::wire::{self, Wire};
+use crate::wire::{self, Broken, Wire};
 use desk::Desk;
 use serde_json::{Value, json};
 use std::sync::Arc;

@@ -4,6 +4,7 @@ use crate::rig::{LONG, Place};
 use std::time::{Duration, Instant};
 use stewards_agents::Protocol;
 use stewards_agents::processes::marked;
+use stewards_core::ids::ThreadId;
 use stewards_core::ports::{Agents, Steered, TurnEnd, TurnEvent};
 use stewards_core::threads::{AskReply, Can, ContextUse, Permission, Steering, Tokens};
 
@@ -35,6 +36,7 @@ for line in sys.stdin:
         continue
     if m.get("method") == "initialize":
         caps = {"loadSession": True, "sessionCapabilities": {"resume": {}}}
+        if how == "forks": caps["sessionCapabilities"]["fork"] = {}
         meta = {"steering": {"supported": True}} if how in ("steers", "late", "mute", "compacts") else {}
         if how == "meta": caps["_meta"] = {"stewards": {"systemContext": True}}
         answer(m["id"], {"protocolVersion": 1, "agentCapabilities": caps, "_meta": meta})
@@ -66,6 +68,8 @@ for line in sys.stdin:
             answer(prompted, {"stopReason": "end_turn"})
     elif m.get("method") == "session/cancel":
         if how == "asks": answer(prompted, {"stopReason": "cancelled"})
+    elif m.get("method") == "session/fork":
+        answer(m["id"], {"sessionId": "fork-of-" + p["sessionId"]})
     elif m.get("method") == "session/resume":
         if p["sessionId"] == "lost": say({"id": m["id"], "error": {"code": -32002, "message": "no such session"}})
         else: answer(m["id"], {})
@@ -304,7 +308,7 @@ async fn a_message_goes_into_the_live_turn_where_the_agent_says_so_and_stays_our
     assert_eq!(heard.text(), "working mind the gap");
     assert!(matches!(
         heard.all()[0],
-        TurnEvent::Confirmed { can: Can { steer: Steering::Inject, compact: false }, .. }
+        TurnEvent::Confirmed { can: Can { steer: Steering::Inject, compact: false, .. }, .. }
     ));
     assert_eq!(steer("too late").await, Steered::NotTaken);
     place.agents.stop(&place.thread).await;
@@ -433,6 +437,28 @@ async fn a_complaint_of_an_earlier_turn_says_nothing_about_this_one() {
     assert_eq!((end, heard.text().as_str()), (TurnEnd::Finished, "hello"));
     assert_eq!(place.turn(Some(&heard.session())).await.0, TurnEnd::Finished, "it said nothing, which is an end");
     place.agents.stop(&place.thread).await;
+}
+
+#[tokio::test]
+async fn a_session_is_forked_where_that_is_announced_and_never_silently_begun_anew() {
+    let place = place("forks", LONG);
+    let session = place.turn(None).await.1.session();
+    let mut job = place.job(Some(&session));
+    (job.thread, job.forks) = (ThreadId("thr_2".into()), true);
+    let (end, heard) = place.work(job.clone()).await;
+    assert_eq!((end, heard.session()), (TurnEnd::Finished, format!("fork-of-{session}")));
+    assert!(heard.all().iter().any(|e| matches!(e, TurnEvent::Confirmed { can: Can { fork: true, .. }, .. })));
+    // What it said was lost, so it is tried again: the fork is there already.
+    assert_eq!(place.work(job.clone()).await.1.session(), format!("fork-of-{session}"));
+    assert_eq!((place.asked("session/fork").len(), place.asked("session/new").len()), (1, 1));
+    for thread in [&place.thread, &job.thread] {
+        place.agents.stop(thread).await;
+    }
+    let place = self::place("plain", LONG);
+    let mut job = place.job(Some("s"));
+    job.forks = true;
+    let TurnEnd::Failed { says } = place.work(job).await.0 else { panic!("it went well") };
+    assert!(says.contains("does not fork"), "{says}");
 }
 
 #[tokio::test]

@@ -97,7 +97,10 @@ async fn a_turn_is_told_once_with_its_session_usage_and_context() {
     assert_eq!(
         heard.everything(),
         [
-            TurnEvent::Confirmed { session: session.clone(), can: Can { steer: Steering::Inject, compact: true } },
+            TurnEvent::Confirmed {
+                session: session.clone(),
+                can: Can { steer: Steering::Inject, compact: true, fork: true }
+            },
             TurnEvent::Text { text: "hello".into() },
             TurnEvent::Context(ContextUse { used: 100, window: Some(200_000) }),
             TurnEvent::Usage(Tokens { input: 7, output: 3, estimated: false }),

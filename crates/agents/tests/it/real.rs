@@ -9,6 +9,7 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use stewards_agents::processes::marked;
 use stewards_agents::{Protocol, Provider};
+use stewards_core::ids::ThreadId;
 use stewards_core::ports::{Agents, Steered, TurnEnd, TurnEvent, TurnJob};
 use stewards_core::threads::{AskReply, Can, Means, Permission, Steering};
 
@@ -93,13 +94,29 @@ fn called(heard: &Heard) -> bool {
 
 /// What holds for each agent. `shell` is how the model runs a command, `leave` how it
 /// runs one that the agent asks leave for.
-async fn all(place: &Place, shell: impl Fn(&str) -> serde_json::Value, leave: impl Fn(&str) -> serde_json::Value) {
+async fn all(
+    place: &Place,
+    forks: bool,
+    shell: impl Fn(&str) -> serde_json::Value,
+    leave: impl Fn(&str) -> serde_json::Value,
+) {
     let (end, heard) = place.work(script(place, None, json!([{"say": "hello there"}]))).await;
     assert_eq!(end, TurnEnd::Finished, "{:?}", heard.everything());
     assert!(heard.text().contains("hello there"), "{}", heard.text());
     let session = heard.session();
-    let can = Can { steer: Steering::Inject, compact: true };
+    let can = Can { steer: Steering::Inject, compact: true, fork: forks };
     assert!(heard.all().contains(&TurnEvent::Confirmed { session: session.clone(), can }), "{:?}", heard.all());
+    if forks {
+        // The model hears an earlier script only in a conversation that has one.
+        let mut job = place.job(Some(&session));
+        (job.thread, job.forks, job.prompt) = (ThreadId("thr_2".into()), true, "what now".into());
+        let (end, heard) = place.work(job.clone()).await;
+        assert_eq!(end, TurnEnd::Finished);
+        let text = heard.text();
+        assert!(text.contains("heard: ") && text.trim().ends_with("what now"), "{text}");
+        assert_ne!(heard.session(), session);
+        place.agents.stop(&job.thread).await;
+    }
     let counted = heard.everything().into_iter().any(|e| matches!(e, TurnEvent::Context(c) if c.used > 0));
     assert!(counted, "{:?}", heard.everything());
 
@@ -162,7 +179,20 @@ async fn claude_code_is_driven_through_all_that_a_thread_needs() {
     let Some(model) = model() else { return };
     let place = claude(&model);
     let shell = |command: &str| json!({"tool": "Bash", "args": {"command": command}});
-    all(&place, shell, shell).await;
+    all(&place, true, shell, shell).await;
+
+    // The context is the turn's own, in each process anew, and no part of what was said.
+    let mut session = None;
+    for n in 1..4 {
+        let mut job = script(&place, session.as_deref(), json!([{"quote": "system"}]));
+        job.context = format!("the colour is teal-{n}");
+        let (end, heard) = place.work(job).await;
+        assert_eq!(end, TurnEnd::Finished, "{:?}", heard.everything());
+        session = Some(heard.session());
+        let text = heard.text();
+        let told: Vec<bool> = (1..4).map(|n| text.contains(&format!("teal-{n}"))).collect();
+        assert_eq!(told, [n == 1, n == 2, n == 3], "{text}");
+    }
 
     let one = |q: &str, a: &str| json!({"question": q, "header": "H", "multiSelect": false, "options": [{"label": a, "description": "d"}, {"label": "Other", "description": "e"}]});
     let questions = json!({"questions": [one("Which colour?", "Red"), one("Which size?", "Small")]});
@@ -192,7 +222,7 @@ async fn codex_is_driven_through_all_that_a_thread_needs() {
         let why = "to see whether it asks";
         json!({"tool": "exec_command", "args": {"cmd": command, "sandbox_permissions": "require_escalated", "justification": why}})
     };
-    all(&place, shell, leave).await;
+    all(&place, true, shell, leave).await;
 
     let fails = script(&place, None, json!([{"fail": 400, "message": "the model is cross"}]));
     let TurnEnd::Failed { says } = place.work(fails).await.0 else { panic!("it went well") };

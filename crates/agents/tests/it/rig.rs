@@ -118,6 +118,7 @@ impl Place {
             thread: self.thread.clone(),
             turn: TurnId("turn_1".into()),
             session: session.map(str::to_owned),
+            forks: false,
             model: ModelName { provider: self.how.clone(), model: String::new(), level: None },
             permission: Permission::Full,
             cwd: self.dir.path().to_owned(),

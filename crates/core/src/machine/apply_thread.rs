@@ -131,6 +131,7 @@ fn created(world: &mut World, id: &ThreadId, fact: &Fact, at: &Moment) {
         permission,
         notify_parent,
         hidden,
+        forks,
     } = fact
     else {
         return;
@@ -157,6 +158,7 @@ fn created(world: &mut World, id: &ThreadId, fact: &Fact, at: &Moment) {
         settled: Vec::new(),
         remembered: Vec::new(),
         session: None,
+        forks: forks.clone(),
         can: Can::default(),
         context: None,
         compacted: 0,
@@ -227,6 +229,7 @@ fn turn(row: &mut Thread, fact: &Fact, at: &Moment, settings: &super::Settings) 
                 turn.confirmed = true;
             }
             row.session = Some(session.clone());
+            row.forks = None;
             row.can = *can;
             if row.status == Status::Starting {
                 row.status = Status::Active;

@@ -57,6 +57,9 @@ pub fn decide(view: &View<'_>, event: &Event, now: &Moment) -> Result<Outcome, R
         Event::Deleted { caller, thread, yes } => threads::delete(out, caller, thread, *yes)?,
         Event::Retried { caller, thread } => threads::retry_asked(out, caller, thread)?,
         Event::Compacted { caller, thread } => threads::compact_asked(out, caller, thread)?,
+        Event::Forked { caller, thread, title, prompt } => {
+            threads::fork(out, caller, thread, title.as_deref(), prompt)?;
+        }
         Event::Updated { caller, thread, update } => threads::update(out, caller, thread, update)?,
         Event::MessageDropped { caller, message } => threads::drop_message(out, caller, message)?,
         Event::AskAnswered { caller, ask, choice } => threads::answer_asked(out, caller, ask, choice)?,

@@ -181,6 +181,12 @@ pub enum Event {
         caller: Caller,
         thread: ThreadId,
     },
+    Forked {
+        caller: Caller,
+        thread: ThreadId,
+        title: Option<String>,
+        prompt: String,
+    },
     Updated {
         caller: Caller,
         thread: ThreadId,
@@ -274,6 +280,7 @@ impl Event {
             | Event::ProjectDeleted { caller, .. }
             | Event::Retried { caller, .. }
             | Event::Compacted { caller, .. }
+            | Event::Forked { caller, .. }
             | Event::Updated { caller, .. }
             | Event::MessageDropped { caller, .. }
             | Event::AskAnswered { caller, .. }

@@ -186,6 +186,8 @@ pub enum Fact {
         binding: Option<BindingId>,
         model: ModelName,
         environment: Environment,
+        /// A session of another thread's agent.
+        forks: Option<String>,
         permission: Permission,
         notify_parent: bool,
         hidden: bool,

@@ -65,7 +65,7 @@ fn of_thread(world: &World, thread: &Thread, now: &Moment, all: &mut Vec<(Subjec
     if at_rest && thread.warm.as_ref().is_some_and(|d| d.run == now.run && d.passed(now)) {
         add(Event::ReleaseDue { thread: id() });
     }
-    if of_no_use(thread, now) && thread.remove_by.as_ref().is_some_and(|d| d.passed(now)) {
+    if thread.remove_by.as_ref().is_some_and(|d| d.passed(now)) && of_no_use(world, thread, now) {
         add(Event::EnvironmentDue { thread: id() });
     }
     if compaction_is_due(world, thread) && hindrance(world, thread, now).is_none() {

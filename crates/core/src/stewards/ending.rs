@@ -209,6 +209,7 @@ pub fn project_steward(out: &mut Outcome, id: &ProjectId) {
             permission: out.world.host.settings.permission,
             notify_parent: false,
             hidden: false,
+            forks: None,
         },
     );
     out.project(id, Fact::ProjectStewardNamed { thread });

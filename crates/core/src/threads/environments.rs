@@ -43,11 +43,17 @@ pub fn environment_due(out: &mut Outcome, id: &ThreadId) {
 }
 
 /// Nothing stands or is about to stand in its place: no turn, no process of an agent,
-/// and no message unless it takes none any more.
-pub(crate) fn of_no_use(thread: &Thread, now: &Moment) -> bool {
+/// no message unless it takes none any more, and no fork of its.
+pub(crate) fn of_no_use(world: &World, thread: &Thread, now: &Moment) -> bool {
+    let shared = |t: &Thread| match (&t.environment.kind, &thread.environment.state) {
+        (EnvironmentKind::Directory { path }, EnvironmentState::Ready { path: own }) => path == own,
+        _ => false,
+    };
     let at_rest = thread.turn.is_none() && thread.status != Status::Stopping;
     let cold = thread.warm.as_ref().is_none_or(|d| d.run != now.run);
-    at_rest && (!thread.live() || (thread.queue.is_empty() && cold))
+    at_rest
+        && (!thread.live() || (thread.queue.is_empty() && cold))
+        && !world.threads.values().any(|t| t.live() && shared(t))
 }
 
 /// Worktrees that stand.
@@ -76,7 +82,7 @@ pub fn measured(out: &mut Outcome, sizes: &BTreeMap<ThreadId, u64>) {
     let max = out.world.host.settings.worktrees_max;
     let mut total: u64 = sizes.values().sum();
     let mut idle: Vec<(Timestamp, ThreadId)> = standing(&out.world)
-        .filter(|(t, _)| of_no_use(t, &out.now))
+        .filter(|(t, _)| of_no_use(&out.world, t, &out.now))
         .map(|(t, _)| (t.recent.last().map_or(t.created, |d| d.wall), t.id.clone()))
         .collect();
     idle.sort();

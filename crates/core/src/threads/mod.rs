@@ -4,6 +4,7 @@ mod ask;
 mod deliver;
 mod environment;
 mod environments;
+mod fork;
 mod limit;
 mod lineage;
 mod message;
@@ -24,6 +25,7 @@ pub use deliver::{Parcel, begin_turn, deliver, drop_message, known, told, unknow
 pub use environment::{Environment, EnvironmentKind, EnvironmentState};
 pub use environments::{environment_due, environment_made, environment_removed, measure_due, measured};
 pub(crate) use environments::{measure_is_due, of_no_use};
+pub use fork::fork;
 pub use limit::{Limit, limit_in, zone};
 pub use lineage::{Notice, archive, delete, notices_due, notify, unarchive, update};
 pub(crate) use lineage::{discard, put_away};
@@ -158,6 +160,8 @@ pub enum Steering {
 pub struct Can {
     pub steer: Steering,
     pub compact: bool,
+    /// A conversation of its can be gone on with twice.
+    pub fork: bool,
 }
 
 /// How full an agent's context is, in tokens.
@@ -255,6 +259,8 @@ pub struct Thread {
     /// Answers to asks whose agent was gone by then: given when it asks the same again.
     pub remembered: Vec<Remembered>,
     pub session: Option<String>,
+    /// The session of another thread that its first turn forks.
+    pub forks: Option<String>,
     pub can: Can,
     /// As it was after the last turn that said so.
     pub context: Option<ContextUse>,

@@ -201,6 +201,7 @@ fn plain(out: &mut Outcome, ask: &SpawnAsk, parent: Option<&Thread>, title: Stri
         environment: Environment::unmade(kind),
         permission,
         hidden: ask.hidden,
+        forks: None,
     };
     out.thread(&id, fact);
     let row = out.world.threads.get(&id).cloned();
@@ -312,6 +313,7 @@ fn of_effort(out: &mut Outcome, ask: &SpawnAsk, parent: &Thread, title: String) 
             permission: parent.permission,
             notify_parent: false,
             hidden: ask.role == Role::Reviewer,
+            forks: None,
         },
     );
     Ok(id)
@@ -373,6 +375,7 @@ pub fn create_steward(
             permission: out.world.host.settings.permission,
             notify_parent: false,
             hidden: false,
+            forks: None,
         },
     );
     id

@@ -69,6 +69,9 @@ pub fn run(dir: Option<&Path>, verb: ThreadVerb, json: bool) -> Outcome {
         ThreadVerb::Delete { id, yes } => act(Ask::Delete { thread: ThreadId(id), yes }),
         ThreadVerb::Retry { id } => act(Ask::Retry { thread: ThreadId(id) }),
         ThreadVerb::Compact { id } => act(Ask::Compact { thread: ThreadId(id) }),
+        ThreadVerb::Fork { id, title, prompt_file } => {
+            act(Ask::Fork { thread: ThreadId(id), title, prompt: text_file(&prompt_file)? })
+        }
         ThreadVerb::Read { id } => update(id, read(true)),
         ThreadVerb::Unread { id } => update(id, read(false)),
         ThreadVerb::Update { id, title, permission, parent_notifications, metadata } => {

@@ -5,7 +5,7 @@ use stewards_core::ids::{AskId, ThreadId};
 use stewards_core::machine::{Caller, Event, Fact};
 use stewards_core::moment::Moment;
 use stewards_core::threads::{
-    EnvironmentState, Permission, Role, SendMode, SpawnAsk, Status, Thread, Update, thread_row,
+    EnvironmentState, Permission, Role, SendMode, SpawnAsk, Status, Thread, Update, thread_row, turn_job,
 };
 use stewards_testkit::{GIGABYTE, MINUTE, SECOND, Sim, Weather};
 
@@ -531,6 +531,39 @@ fn an_idle_agents_process_is_released_and_its_thread_goes_on_when_it_is_told() {
     sim.tell(tell(&id, SendMode::Auto)).unwrap();
     sim.run(sim.now + 2 * MINUTE, Sim::host_rests);
     assert_eq!(row(&sim, &id).turns, 2);
+}
+
+#[test]
+fn a_fork_goes_on_with_the_conversation_in_the_same_place_and_ends_with_its_source() {
+    let mut sim = calm();
+    sim.settings.retention = 60 * MINUTE;
+    sim.settings.idle_release = 10 * MINUTE;
+    sim.restart();
+    let id = sim.plain(None, Permission::Full);
+    let fork = |id: &ThreadId| Event::Forked {
+        caller: Caller::Person,
+        thread: id.clone(),
+        title: None,
+        prompt: "another way".into(),
+    };
+    assert_eq!(sim.tell(fork(&id)).unwrap_err().code, "no_session");
+    sim.run(sim.now + MINUTE, |s| row(s, &id).status == Status::Active);
+    assert_eq!(sim.tell(fork(&id)).unwrap_err().code, "thread_busy");
+    sim.run(sim.now + 5 * MINUTE, Sim::host_rests);
+    let session = row(&sim, &id).session.clone();
+    let made = ThreadId(sim.tell(fork(&id)).unwrap().ids["thread"].clone());
+    let job = turn_job(sim.world(), &made, &row(&sim, &made).turn.as_ref().unwrap().id).unwrap();
+    assert!(job.forks && job.session == session && job.cwd.ends_with(id.as_str()), "{job:?}");
+    sim.run(sim.now + 5 * MINUTE, Sim::host_rests);
+    let forked = row(&sim, &made).clone();
+    assert!(forked.forks.is_none() && forked.session.is_some() && forked.session != session);
+    sim.tell(tell(&made, SendMode::Auto)).unwrap();
+    sim.run(sim.now + 300 * MINUTE, |_| false);
+    assert_eq!(sim.outside.worktrees.len(), 1, "the fork stands in it");
+    sim.tell(Event::Archived { caller: Caller::Person, thread: id.clone(), yes: true }).unwrap();
+    sim.run(sim.now + 30 * MINUTE, |_| false);
+    assert!(row(&sim, &made).archived.is_some() && sim.outside.worktrees.is_empty());
+    assert_eq!(sim.tell(fork(&id)).unwrap_err().code, "thread_not_writable");
 }
 
 #[test]

@@ -51,7 +51,7 @@ pub(super) fn draw(form: &Form) -> Page {
         children: vec![row_of("thr_5", Role::Reviewer, "pending", Some("thr_4"))],
         place: Some("/home/me/.stewards/worktrees/thr_4".into()),
         asks: vec![asked_need()],
-        can: Can { steer: Steering::Inject, compact: true },
+        can: Can { steer: Steering::Inject, compact: true, fork: true },
         failed: true,
     };
     // Two pages' regions on one page: their names must stay apart.
