@@ -80,6 +80,8 @@ export class Host {
     this.log ??= "";
     this.daemon.stderr.on("data", (bytes) => (this.log += bytes));
     await until("the daemon serves", () => {
+      const { exitCode, signalCode } = this.daemon;
+      if (exitCode !== null || signalCode !== null) throw new Error(`the daemon ended with ${signalCode ?? exitCode}:\n${this.log}`);
       const file = join(this.dir, "daemon.json");
       return existsSync(file) && JSON.parse(readFileSync(file, "utf8")).pid === this.daemon.pid;
     });
@@ -87,7 +89,8 @@ export class Host {
 
   kill(signal) {
     return new Promise((done) => {
-      if (this.daemon.exitCode !== null || this.daemon.signalCode !== null) return done();
+      // A start that failed leaves nothing to end.
+      if (!this.daemon?.pid || this.daemon.exitCode !== null || this.daemon.signalCode !== null) return done();
       this.daemon.once("exit", done);
       this.daemon.kill(signal);
     });
@@ -133,6 +136,15 @@ export class Host {
     }
   }
 
+  // The same, and it must have gone well: exit code 0 and no error.
+  async goesWell(id, patience = 90) {
+    try {
+      return (await this.say("thread", "wait", id, "--timeout", String(patience))).thread;
+    } catch (error) {
+      throw new Error(`waiting for ${id} ended with ${error.code}: ${error.stdout}\n${this.log.slice(-2000)}`);
+    }
+  }
+
   async until(what, id, so, patience) {
     return until(what, async () => so(await this.show(id)), patience);
   }
@@ -152,9 +164,28 @@ export class Host {
     });
   }
 
+  // Whether a program of the thread runs whose command line has these words.
+  runs(id, words) {
+    return this.processes(id).some((pid) => {
+      try {
+        return readFileSync(`/proc/${pid}/cmdline`, "utf8").replaceAll("\0", " ").includes(words);
+      } catch {
+        return false;
+      }
+    });
+  }
+
   async end() {
+    const mute = setTimeout(() => this.daemon?.kill("SIGKILL"), 10_000);
     await this.kill("SIGTERM");
-    for (const pid of this.processes()) process.kill(Number(pid), "SIGKILL");
+    clearTimeout(mute);
+    for (const pid of this.processes()) {
+      try {
+        process.kill(Number(pid), "SIGKILL");
+      } catch {
+        // It ended by itself in between.
+      }
+    }
     rmSync(this.root, { recursive: true, force: true, maxRetries: 20, retryDelay: 100 });
   }
 }

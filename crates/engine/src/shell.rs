@@ -92,8 +92,17 @@ impl Engine {
         let (end, ended) = watch::channel(None);
         let runtime = tokio::runtime::Handle::current();
         let kept = ports.clone();
-        let mut writer =
-            Writer { heart, inbox, commands: commands.clone(), publish, ports, runtime, began, lines: Vec::new() };
+        let mut writer = Writer {
+            heart,
+            inbox,
+            commands: commands.clone(),
+            publish,
+            ports,
+            runtime,
+            began,
+            lines: Vec::new(),
+            bytes: 0,
+        };
         std::thread::Builder::new()
             .name("writer".into())
             .spawn(move || {
@@ -182,6 +191,8 @@ struct Writer {
     runtime: tokio::runtime::Handle,
     began: Instant,
     lines: Vec<Line>,
+    /// In `lines`.
+    bytes: usize,
 }
 
 impl Writer {
@@ -193,7 +204,7 @@ impl Writer {
         let mut waiting: Vec<Waiting> = cut.into_iter().map(|e| (e, None)).collect();
         loop {
             let (events, answers): (Vec<Event>, Vec<_>) = std::mem::take(&mut waiting).into_iter().unzip();
-            let lines = std::mem::take(&mut self.lines);
+            let lines = self.lines();
             let step = self.heart.step_with(tick(self.began), &events, &lines)?;
             self.publish.send_replace(Arc::new(published_now(&self.heart, self.began)));
             for (reply, answer) in step.replies.into_iter().zip(answers) {
@@ -215,9 +226,16 @@ impl Writer {
             }
             if !self.gather(rest, &mut waiting)? {
                 // What was said up to here is kept, though its turn is cut.
-                return self.heart.transcribe(&std::mem::take(&mut self.lines));
+                let lines = self.lines();
+                return self.heart.transcribe(&lines);
             }
         }
+    }
+
+    /// Takes what was gathered.
+    fn lines(&mut self) -> Vec<Line> {
+        self.bytes = 0;
+        std::mem::take(&mut self.lines)
     }
 
     /// Waits for events, or until `rest` is over; false when it is all over. Lines
@@ -251,8 +269,9 @@ impl Writer {
                 continue;
             }
             let by = *write_by.get_or_insert(now + LAG);
-            if now >= by || self.lines.iter().map(|l| l.body.len()).sum::<usize>() > BYTES {
-                self.heart.transcribe(&std::mem::take(&mut self.lines))?;
+            if now >= by || self.bytes > BYTES {
+                let lines = self.lines();
+                self.heart.transcribe(&lines)?;
                 write_by = None;
             }
         }
@@ -262,7 +281,10 @@ impl Writer {
         match command {
             Command::Close => return false,
             Command::Tell(event, answer) => waiting.push((*event, answer)),
-            Command::Transcribe(line) => self.lines.push(line),
+            Command::Transcribe(line) => {
+                self.bytes += line.body.len();
+                self.lines.push(line);
+            }
         }
         true
     }

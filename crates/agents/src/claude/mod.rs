@@ -85,7 +85,7 @@ impl Claude {
         self.write(text, None)?;
         let mut changed = self.desk.changed();
         loop {
-            if let Some(end) = self.desk.over(&self.live, job.compacts) {
+            if let Some(end) = self.desk.over(&self.live) {
                 return end;
             }
             let limit = if self.desk.lingers() { AFTER_RESULT } else { Duration::from_secs(3_600) };

@@ -68,6 +68,13 @@ for line in sys.stdin:
         for t in ("one ", "two"): say(type="stream_event", event={"type": "content_block_delta", "delta": {"type": "text_delta", "text": t}})
         say(type="stream_event", event={"type": "content_block_stop"})
         text("one two"); result()
+    elif how == "huge":
+        # What follows the first 64 MiB looks like a message of its own.
+        sys.stdout.write("x" * (64 * 1024 * 1024)); text("ghost"); text("hello"); result()
+    elif how == "noise":
+        for n in range(50):
+            sys.stderr.write('{"type":"result","is_er'); sys.stderr.flush(); sys.stdout.buffer.write(b'\xff\xfe not JSON\n\n{"half":\n'); text("hel" if n == 0 else ""); sys.stderr.write('ror":true}\n'); sys.stderr.flush()
+        text("lo"); result()
     elif how == "empty": result()
     else: text("hello"); result()
     life(i, "completed")
@@ -155,6 +162,17 @@ async fn an_empty_last_word_is_an_end_and_an_agent_that_tells_nothing_of_its_lin
     for how in ["empty", "old"] {
         let place = place(how);
         assert_eq!(place.turn(None).await.0, TurnEnd::Finished, "{how}");
+        place.agents.stop(&place.thread).await;
+    }
+}
+
+#[tokio::test]
+async fn lines_that_are_none_and_what_is_said_beside_them_change_nothing() {
+    for how in ["huge", "noise"] {
+        let place = place(how);
+        let (end, heard) = place.turn(None).await;
+        assert_eq!((end, heard.text().as_str()), (TurnEnd::Finished, "hello"), "{how}");
+        assert_eq!(place.turn(Some(&heard.session())).await.0, TurnEnd::Finished, "{how}: the connection lives");
         place.agents.stop(&place.thread).await;
     }
 }

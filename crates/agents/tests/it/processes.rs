@@ -42,6 +42,21 @@ async fn a_process_that_forked_twice_took_its_own_session_and_ignores_term_is_go
 }
 
 #[tokio::test]
+async fn a_launcher_that_becomes_another_program_late_is_still_the_one_that_was_started() {
+    let mark = mark("late");
+    start("(sleep 0.4; exec sleep 30) & exit 0", &mark, Some("thr_1"));
+    wait_for(|| marked(&mark).len() == 2);
+    let seen = marked(&mark);
+    wait_for(|| marked(&mark).len() == 1);
+    let now = marked(&mark);
+    assert!(seen.contains(&now[0]), "the same process under another name");
+    let began = Instant::now();
+    let of = mark.clone();
+    assert_eq!(end(move || of_thread(&of, "thr_1", None)).await, 1);
+    assert!(marked(&mark).is_empty() && began.elapsed() < Duration::from_secs(5));
+}
+
+#[tokio::test]
 async fn strays_are_only_those_that_work_for_a_thread_and_carry_this_mark() {
     let (ours, other) = (mark("ours"), mark("other"));
     start("sleep 30 & exit 0", &ours, Some("thr_1"));

@@ -97,6 +97,44 @@ fn a_reader_sees_what_was_committed_while_the_writer_is_open() {
 }
 
 #[test]
+fn readers_go_on_while_a_transcript_is_purged_under_them() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join(stewards_store::FILE);
+    let mut store = Store::open(&file).unwrap();
+    take(&mut store, &project());
+    let (thread, turn) = (ThreadId("thr_9".into()), TurnId("turn_9".into()));
+    let done = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let readers: Vec<_> = (0..4)
+            .map(|_| {
+                scope.spawn(|| {
+                    let reader = Reader::open(&file).unwrap();
+                    let mut most = 0;
+                    while !done.load(std::sync::atomic::Ordering::Relaxed) {
+                        let found = reader.transcript_end(&thread, 10_000).expect("it is never busy");
+                        // All of a purge or nothing of it.
+                        assert!(found.len() % 500 == 0, "{}", found.len());
+                        most = most.max(found.len());
+                    }
+                    most
+                })
+            })
+            .collect();
+        for _ in 0..20 {
+            let batch = store.batch().unwrap();
+            for _ in 0..500 {
+                batch.transcribe(&thread, &turn, 0, &format!("{{\"text\":\"{}\"}}", "x".repeat(500))).unwrap();
+            }
+            batch.commit().unwrap();
+            store.connection().execute("DELETE FROM transcript", []).unwrap();
+            store.shrink().unwrap();
+        }
+        done.store(true, std::sync::atomic::Ordering::Relaxed);
+        assert!(readers.into_iter().map(|r| r.join().unwrap()).max() > Some(0));
+    });
+}
+
+#[test]
 fn a_purged_transcript_gives_its_room_back_and_a_backup_is_whole() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join(stewards_store::FILE);
