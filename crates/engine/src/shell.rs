@@ -7,6 +7,7 @@ use jiff::Timestamp;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
 use stewards_core::entity::PullKey;
@@ -27,6 +28,11 @@ const GROUP: usize = 256;
 const LAG: Duration = Duration::from_millis(100);
 /// More bytes than this are written at once.
 const BYTES: usize = 1_000_000;
+/// With more bytes than this on their way to the writer, an agent is read no further
+/// until some are written.
+const BACKLOG: usize = 64_000_000;
+/// At most so long: a writer that does not write at all is another trouble.
+const HELD_UP: Duration = Duration::from_secs(10);
 /// The heart is never left alone for longer.
 const REST: Duration = Duration::from_secs(60);
 
@@ -102,6 +108,7 @@ impl Engine {
             began,
             lines: Vec::new(),
             bytes: 0,
+            backlog: Arc::default(),
         };
         std::thread::Builder::new()
             .name("writer".into())
@@ -193,6 +200,8 @@ struct Writer {
     lines: Vec<Line>,
     /// In `lines`.
     bytes: usize,
+    /// In `lines`, and in the inbox.
+    backlog: Arc<AtomicUsize>,
 }
 
 impl Writer {
@@ -234,7 +243,7 @@ impl Writer {
 
     /// Takes what was gathered.
     fn lines(&mut self) -> Vec<Line> {
-        self.bytes = 0;
+        self.backlog.fetch_sub(std::mem::take(&mut self.bytes), Ordering::Relaxed);
         std::mem::take(&mut self.lines)
     }
 
@@ -292,9 +301,9 @@ impl Writer {
     /// Carries an effect out in a task of its own; its answer is an event.
     fn start(&self, started: Started) {
         let ports = self.ports.clone();
-        let commands = self.commands.clone();
+        let (commands, backlog) = (self.commands.clone(), Arc::clone(&self.backlog));
         self.runtime.spawn(async move {
-            let sink = Arc::new(Sink { commands: commands.clone() });
+            let sink = Arc::new(Sink { commands: commands.clone(), backlog });
             let answer = perform(&ports, &started, sink).await;
             let failed = match &answer {
                 Answer::TurnEnded { .. }
@@ -315,6 +324,8 @@ impl Writer {
 /// the transcript.
 struct Sink {
     commands: Sender<Command>,
+    /// Bytes of lines that are not written yet, of all agents.
+    backlog: Arc<AtomicUsize>,
 }
 
 impl TurnSink for Sink {
@@ -330,9 +341,34 @@ impl TurnSink for Sink {
             TurnEvent::Context(_) => return,
             other => {
                 let body = serde_json::to_string(&other).unwrap_or_default();
+                let began = Instant::now();
+                while self.backlog.load(Ordering::Relaxed) > BACKLOG && began.elapsed() < HELD_UP {
+                    std::thread::sleep(Duration::from_millis(1));
+                }
+                self.backlog.fetch_add(body.len(), Ordering::Relaxed);
                 Command::Transcribe(Line { thread, turn, at: Timestamp::now().as_millisecond(), body })
             }
         };
         let _ = self.commands.send(command);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_agent_that_is_faster_than_the_disk_is_held_up_and_loses_nothing() {
+        let (commands, inbox) = channel();
+        let backlog = Arc::new(AtomicUsize::new(BACKLOG + 1));
+        let sink = Sink { commands, backlog: Arc::clone(&backlog) };
+        let (thread, turn) = (ThreadId("thr_1".into()), TurnId("turn_1".into()));
+        std::thread::scope(|scope| {
+            scope.spawn(|| sink.take(&thread, &turn, TurnEvent::Text { text: "late".into() }));
+            assert!(inbox.recv_timeout(Duration::from_millis(50)).is_err());
+            backlog.store(0, Ordering::Relaxed);
+            let Ok(Command::Transcribe(line)) = inbox.recv() else { panic!("it is a line") };
+            assert_eq!(backlog.load(Ordering::Relaxed), line.body.len());
+        });
     }
 }

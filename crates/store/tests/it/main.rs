@@ -113,7 +113,7 @@ fn readers_go_on_while_a_transcript_is_purged_under_them() {
                     while !done.load(std::sync::atomic::Ordering::Relaxed) {
                         let found = reader.transcript_end(&thread, 10_000).expect("it is never busy");
                         // All of a purge or nothing of it.
-                        assert!(found.len() % 500 == 0, "{}", found.len());
+                        assert!(found.len().is_multiple_of(500), "{}", found.len());
                         most = most.max(found.len());
                     }
                     most
