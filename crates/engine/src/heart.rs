@@ -275,8 +275,8 @@ fn take(
     let decided = std::panic::catch_unwind(AssertUnwindSafe(|| decide(&view, event, &now)));
     let (outcome, reply) = match decided {
         Ok(Ok(outcome)) => {
-            let reply = outcome.reply.clone();
-            (outcome, Ok(reply))
+            let reply = outcome.refused.clone().map_or_else(|| Ok(outcome.reply.clone()), Err);
+            (outcome, reply)
         }
         Ok(Err(refusal)) => (refused(world, &now, event, &refusal), Err(refusal)),
         Err(_) => {

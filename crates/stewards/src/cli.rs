@@ -415,16 +415,33 @@ pub struct Spawn {
 
 #[derive(Debug, Subcommand)]
 pub enum BusVerb {
-    /// Hold a resource for a while: exit 75 if somebody else holds it
+    /// Hold resources for a while, all or none: exit 75 if somebody else holds one
     Claim {
-        resource: String,
+        /// pr:7, task:KEY, branch:name, path:src, store:memory or thread:id
+        #[arg(required = true)]
+        resources: Vec<String>,
         #[arg(long)]
         reason: String,
         /// 30m or 2h, at most 4h (default 30m)
         #[arg(long)]
         ttl: Option<String>,
+        /// Stand in line where somebody else holds it: you are told when it is yours
+        #[arg(long)]
+        wait: bool,
+        /// For how long (default 2h, at most 4h)
+        #[arg(long, requires = "wait")]
+        max_wait: Option<String>,
     },
-    /// Give a resource back
+    /// Keep what you hold for its time to live from now on
+    Heartbeat { resource: String },
+    /// Say whether a resource is still held in an epoch, before you act on it: exit 1 if it was lost
+    Check {
+        resource: String,
+        /// As `claim` printed it
+        #[arg(long)]
+        epoch: u64,
+    },
+    /// Give a resource back, or leave the line for it
     Release {
         resource: String,
         /// Take it from somebody else
@@ -438,6 +455,12 @@ pub enum BusVerb {
         /// Only this thread's
         #[arg(long)]
         mine: bool,
+        /// Only those that have expired
+        #[arg(long)]
+        stale: bool,
+        /// What became of one resource instead
+        #[arg(long, value_name = "RESOURCE", conflicts_with_all = ["mine", "stale"])]
+        history: Option<String>,
     },
     /// List messages
     Log {

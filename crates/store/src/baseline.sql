@@ -30,6 +30,23 @@ CREATE TABLE needs (
 -- First holder wins: a key has one row.
 CREATE TABLE claims (key TEXT PRIMARY KEY, holder TEXT, body TEXT NOT NULL) STRICT, WITHOUT ROWID;
 
+-- The lines for what is held: a thread has one place in each.
+CREATE TABLE claim_waiters (
+  seq INTEGER PRIMARY KEY,
+  key TEXT NOT NULL,
+  who TEXT NOT NULL,
+  body TEXT NOT NULL,
+  UNIQUE (key, who)
+) STRICT;
+
+-- Which facts tell of a resource: who held it when, and who waited for it.
+CREATE TABLE claim_history (
+  key TEXT NOT NULL,
+  no INTEGER NOT NULL,
+  n INTEGER NOT NULL,
+  PRIMARY KEY (key, no, n)
+) STRICT, WITHOUT ROWID;
+
 -- The journal.
 CREATE TABLE events (
   no INTEGER PRIMARY KEY,

@@ -116,6 +116,13 @@ impl Reader {
         Ok(all.iter().filter_map(|l| l.told(world)).collect())
     }
 
+    /// What became of a resource, by its key: the newest so many, oldest first.
+    pub fn claim_history(&self, world: &World, key: &str, limit: u32) -> Result<Vec<Told>, StoreError> {
+        let mut all = self.facts(sql::HISTORY_OF, params![key, limit])?;
+        all.reverse();
+        Ok(all.iter().filter_map(|l| l.told(world)).collect())
+    }
+
     fn facts(&self, statement: &str, with: &[&dyn rusqlite::ToSql]) -> Result<Vec<JournalLine>, StoreError> {
         let mut prepared = self.conn.prepare_cached(statement)?;
         let mut found = prepared.query(with)?;

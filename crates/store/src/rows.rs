@@ -3,7 +3,7 @@
 use crate::{StoreError, sql};
 use rusqlite::{Connection, params};
 use serde::de::DeserializeOwned;
-use stewards_core::bus::Claim;
+use stewards_core::bus::{Claim, Waiter};
 use stewards_core::machine::{Fact, Host, Project, Subject, World};
 use stewards_core::stewards::{Binding, Need};
 use stewards_core::threads::Thread;
@@ -45,10 +45,14 @@ pub(crate) fn load(conn: &Connection) -> Result<World, StoreError> {
     for row in all::<Claim>(conn, sql::CLAIMS, "claim")? {
         world.claims.held.insert(row.key.clone(), row);
     }
+    for row in all::<Waiter>(conn, sql::WAITERS, "waiter")? {
+        world.claims.waiters.insert(row.seq, row);
+    }
     let number =
         |key: &str| -> Result<u64, StoreError> { Ok(meta(conn, key)?.and_then(|v| v.parse().ok()).unwrap_or(0)) };
     world.claims.last_message = number("bus_last")?;
     world.claims.epoch = number("claims_epoch")?;
+    world.claims.last_waiter = number("claims_waiter")?;
     Ok(world)
 }
 
@@ -105,9 +109,20 @@ pub(crate) fn save(conn: &Connection, world: &World, subject: &Subject, fact: &F
             }
         }
         Subject::Claims => match fact {
+            Fact::ClaimRenewed { key, .. } | Fact::ClaimWanted { key, .. } | Fact::ClaimWarned { key } => {
+                put_claim(conn, world, key)?;
+            }
+            Fact::ClaimAwaited { waiter } => {
+                let row = params![waiter.seq, waiter.key, waiter.who.as_str(), json(waiter, "waiter")?];
+                conn.prepare_cached(sql::WAITER_PUT)?.execute(row)?;
+                let last = world.claims.last_waiter.to_string();
+                conn.prepare_cached(sql::META_PUT)?.execute(params!["claims_waiter", last])?;
+            }
+            Fact::ClaimUnawaited { seq, .. } => {
+                conn.prepare_cached(sql::WAITER_DELETE)?.execute([seq])?;
+            }
             Fact::ClaimTaken { claim, .. } => {
-                let holder = claim.holder.as_ref().map(|h| h.as_str());
-                conn.prepare_cached(sql::CLAIM_PUT)?.execute(params![claim.key, holder, json(claim, "claim")?])?;
+                put_claim(conn, world, &claim.key)?;
                 conn.prepare_cached(sql::META_PUT)?.execute(params!["claims_epoch", world.claims.epoch.to_string()])?;
             }
             Fact::ClaimReleased { key, .. } => {
@@ -119,6 +134,15 @@ pub(crate) fn save(conn: &Connection, world: &World, subject: &Subject, fact: &F
             }
             _ => {}
         },
+    }
+    Ok(())
+}
+
+/// The claim as it stands; one that a later fact took away has no row.
+fn put_claim(conn: &Connection, world: &World, key: &String) -> Result<(), StoreError> {
+    if let Some(claim) = world.claims.held.get(key) {
+        let holder = claim.holder.as_ref().map(|h| h.as_str());
+        conn.prepare_cached(sql::CLAIM_PUT)?.execute(params![claim.key, holder, json(claim, "claim")?])?;
     }
     Ok(())
 }

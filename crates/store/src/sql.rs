@@ -18,6 +18,11 @@ statements! {
     NEED_PUT = "INSERT INTO needs (id, project, body) VALUES (?1, ?2, ?3) ON CONFLICT (id) DO UPDATE SET body = excluded.body";
     CLAIM_PUT = "INSERT INTO claims (key, holder, body) VALUES (?1, ?2, ?3) ON CONFLICT (key) DO UPDATE SET holder = excluded.holder, body = excluded.body";
     CLAIM_DELETE = "DELETE FROM claims WHERE key = ?1";
+    WAITER_PUT = "INSERT INTO claim_waiters (seq, key, who, body) VALUES (?1, ?2, ?3, ?4)";
+    WAITER_DELETE = "DELETE FROM claim_waiters WHERE seq = ?1";
+    WAITERS = "SELECT body FROM claim_waiters ORDER BY seq";
+    HISTORY_ADD = "INSERT INTO claim_history (key, no, n) VALUES (?1, ?2, ?3)";
+    HISTORY_OF = "SELECT f.no, f.n, f.subject, f.body, e.at FROM claim_history h JOIN facts f USING (no, n) JOIN events e USING (no) WHERE h.key = ?1 ORDER BY h.no DESC, h.n DESC LIMIT ?2";
     PROJECTS = "SELECT body FROM projects ORDER BY id";
     BINDINGS = "SELECT body FROM bindings ORDER BY id";
     THREADS = "SELECT body FROM threads ORDER BY id";

@@ -9,7 +9,7 @@ use stewards_core::machine::{Effect, Event, Fact, Fate, Outcome, Subject, World}
 use stewards_core::moment::{Deadline, Moment};
 use stewards_core::snapshot::Snapshot;
 
-const SCHEMA: i64 = 2;
+const SCHEMA: i64 = 3;
 const BASELINE: &str = include_str!("baseline.sql");
 /// Free pages that are given back to the disk: a megabyte.
 const WORTH: u64 = 256;
@@ -223,6 +223,9 @@ impl Batch<'_> {
             let body = serde_json::to_string(fact).map_err(StoreError::row("fact"))?;
             self.tx.prepare_cached(sql::FACT_ADD)?.execute(params![now.no, n, subject.to_string(), body])?;
             self.project(subject, fact, at)?;
+            if let Some(key) = fact.claims() {
+                self.tx.prepare_cached(sql::HISTORY_ADD)?.execute(params![key, now.no, n])?;
+            }
             if *subject == Subject::Claims || saved.insert(subject) {
                 rows::save(&self.tx, &outcome.world, subject, fact)?;
             }

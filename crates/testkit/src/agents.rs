@@ -2,7 +2,7 @@
 //! scripted agent does: each step first looks whether it is done already.
 
 use crate::sim::Sim;
-use stewards_core::bus::Draft;
+use stewards_core::bus::{ClaimAsk, Draft};
 use stewards_core::entity::PullKey;
 use stewards_core::ids::{ThreadId, TurnId};
 use stewards_core::machine::{Caller, Event};
@@ -113,13 +113,8 @@ fn worker(sim: &mut Sim, me: &Thread, n: usize) -> Next {
             }
             let open = sim.outside.pulls.get(&pull).is_some_and(|p| p.state == PullState::Open);
             if open {
-                let event = Event::Claimed {
-                    caller,
-                    resource: format!("pr:{}", pull.number),
-                    reason: "mine".into(),
-                    ttl: 1_800_000,
-                };
-                sim.claims(event);
+                let ask = ClaimAsk::of(&format!("pr:{}", pull.number), "mine");
+                sim.claims(Event::Claimed { caller, ask });
             }
             Next::Step
         }

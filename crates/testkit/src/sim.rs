@@ -13,6 +13,7 @@ use stewards_core::entity::{PullKey, RepoName};
 use stewards_core::ids::{MessageId, ThreadId, TurnId};
 use stewards_core::machine::World;
 use stewards_core::machine::{Answer, Caller, Effect, Event, Fact, Reply, Settings};
+use stewards_core::moment::Moment;
 use stewards_core::ports::{About, Ring, TurnEnd};
 use stewards_core::refusal::Refusal;
 use stewards_core::snapshot::PullState;
@@ -547,11 +548,26 @@ impl Sim {
         }
     }
 
+    /// Now, as a decision would see it.
+    pub fn moment(&self) -> Moment {
+        let tick = self.tick();
+        Moment { wall: tick.wall, elapsed: tick.elapsed, run: self.world().host.run, no: 0 }
+    }
+
     /// A fact of the journal, anywhere.
     pub fn facts(&self) -> Vec<Fact> {
-        let mut find =
-            self.store().connection().prepare("SELECT body FROM facts ORDER BY no, n").expect("the statement");
-        let rows = find.query_map([], |r| r.get::<_, String>(0)).expect("the query");
+        self.facts_where("?1 = ''", "")
+    }
+
+    /// The facts of one subject, such as a thread's id.
+    pub fn facts_of(&self, subject: &str) -> Vec<Fact> {
+        self.facts_where("subject = ?1", subject)
+    }
+
+    fn facts_where(&self, so: &str, subject: &str) -> Vec<Fact> {
+        let statement = format!("SELECT body FROM facts WHERE {so} ORDER BY no, n");
+        let mut find = self.store().connection().prepare(&statement).expect("the statement");
+        let rows = find.query_map([subject], |r| r.get::<_, String>(0)).expect("the query");
         rows.filter_map(|r| serde_json::from_str(&r.ok()?).ok()).collect()
     }
 

@@ -6,7 +6,7 @@ use axum::response::{IntoResponse, Response};
 use http::StatusCode;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
-use stewards_core::bus::Draft;
+use stewards_core::bus::{ClaimAsk, Draft};
 use stewards_core::entity::{PullKey, RepoName};
 use stewards_core::ids::{AskId, MessageId, NeedId, ProjectId, ThreadId};
 use stewards_core::machine::{Caller, Event, Reply};
@@ -98,10 +98,9 @@ pub enum Ask {
         what: String,
     },
     BusSend(Draft),
-    Claim {
+    Claim(ClaimAsk),
+    Heartbeat {
         resource: String,
-        reason: String,
-        ttl: Option<String>,
     },
     Release {
         resource: String,
@@ -195,10 +194,8 @@ pub(crate) async fn act(web: &Web, caller: Caller, ask: Ask) -> Result<Reply, Re
         Ask::PullOpened { pull, branch } => Event::PullOpened { caller, pull: pull_key(&pull)?, branch },
         Ask::Wrote { pull, what } => Event::Wrote { caller, pull: pull_key(&pull)?, what },
         Ask::BusSend(draft) => Event::BusSent { caller, draft },
-        Ask::Claim { resource, reason, ttl } => {
-            let ttl = ttl.as_deref().map_or(Ok(stewards_core::bus::DEFAULT_TTL), stewards_core::bus::parse_ttl)?;
-            Event::Claimed { caller, resource, reason, ttl }
-        }
+        Ask::Claim(ask) => Event::Claimed { caller, ask },
+        Ask::Heartbeat { resource } => Event::Heartbeat { caller, resource },
         Ask::Release { resource, force } => Event::Released { caller, resource, force },
     };
     web.engine.tell(event).await

@@ -10,6 +10,7 @@ use http::StatusCode;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::time::Duration;
+use stewards_core::bus::{Claim, ClaimRow, check_epoch, claim_key, claim_rows};
 use stewards_core::config::Skill;
 use stewards_core::ids::ThreadId;
 use stewards_core::machine::{Caller, World};
@@ -39,6 +40,8 @@ pub(crate) fn router() -> Router<Web> {
         .route("/agents", get(agents))
         .route("/skills", get(skills))
         .route("/claims", get(claims))
+        .route("/claims/check", get(claim))
+        .route("/claims/history", get(claim_history))
         .route("/bus", get(bus))
         .route("/journal", get(journal))
         .route("/summary", get(summary))
@@ -290,16 +293,42 @@ async fn gate(State(web): State<Web>, Query(asked): Query<OnePull>) -> Answer<st
     Ok(Json(stewards::gate(&now.world, binding, &LinkedPull::read(&fresh, by))))
 }
 
-async fn claims(State(web): State<Web>) -> Json<Value> {
+async fn claims(State(web): State<Web>) -> Json<Vec<ClaimRow>> {
     let now = web.engine.now();
-    let all: Vec<Value> = now
-        .world
-        .claims
-        .held
-        .values()
-        .map(|c| json!({ "key": c.key, "spelled": c.spelled, "holder": c.holder, "reason": c.reason, "expires": c.expires.wall, "epoch": c.epoch }))
-        .collect();
-    Json(Value::Array(all))
+    Json(claim_rows(&now.world, &now.now))
+}
+
+#[derive(Deserialize)]
+struct OneResource {
+    resource: String,
+    epoch: Option<u64>,
+    limit: Option<u32>,
+}
+
+/// Whether a resource is held, and in the epoch that is named.
+async fn claim(
+    State(web): State<Web>,
+    Extension(caller): Extension<Caller>,
+    Query(q): Query<OneResource>,
+) -> Answer<Claim> {
+    let now = web.engine.now();
+    let key = claim_key(&q.resource, &now.world.home(&caller, None)).map_err(no)?;
+    let epoch =
+        q.epoch.ok_or_else(|| no(Refusal::usage("no_epoch", "no epoch is named", "claim prints it: --epoch N")))?;
+    Ok(Json(check_epoch(&now.world, &now.now, &key, epoch).map_err(no)?))
+}
+
+/// What became of a resource, oldest first, the newest so many.
+async fn claim_history(
+    State(web): State<Web>,
+    Extension(caller): Extension<Caller>,
+    Query(q): Query<OneResource>,
+) -> Answer<Vec<Told>> {
+    let now = web.engine.now();
+    let key = claim_key(&q.resource, &now.world.home(&caller, None)).map_err(no)?;
+    let reader = web.reader().map_err(|e| store_failed(&e))?;
+    let found = reader.claim_history(&now.world, &key, q.limit.unwrap_or(50).min(1_000));
+    Ok(Json(found.map_err(|e| store_failed(&e))?))
 }
 
 #[derive(Deserialize)]

@@ -1,20 +1,32 @@
-//! The claims book: who holds what, until when.
+//! The claims book: who holds what until when, and who waits for it.
 
-use super::refs::claim_key;
 use crate::Millis;
-use crate::entity::RepoName;
 use crate::ids::ThreadId;
-use crate::machine::{Caller, Fact, Outcome, Rows, Subject};
+use crate::machine::{Rows, World};
 use crate::moment::{Deadline, Moment};
 use crate::refusal::Refusal;
-use crate::threads::{Parcel, SendMode, Sender, deliver};
+use crate::text::shell;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 pub const DEFAULT_TTL: Millis = 30 * 60_000;
 pub const MAX_TTL: Millis = 4 * 3_600_000;
+/// Renewed as often as may be, one holding ends after so long.
+pub const MAX_HOLD: Millis = 24 * 3_600_000;
+/// The holder is told so long before that.
+pub const WARNED: Millis = 30 * 60_000;
+/// A grant that its waiter does not confirm ends after so long.
+pub const PICKUP: Millis = 10 * 60_000;
+pub const DEFAULT_WAIT: Millis = 2 * 3_600_000;
+/// Claims that one thread holds, and places in line that it has.
+pub const MAX_CLAIMS: usize = 100;
+pub const MAX_WAITS: usize = 20;
 
 /// One claim.
+///
+/// Its times are elapsed time within a run of the daemon and wall time across runs:
+/// a step of the clock moves nothing while the daemon runs, a machine that sleeps
+/// stops the time of its claims, and a restart counts what the wall clock says.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Claim {
     /// The complete key, such as `pr:acme/shop#7`.
@@ -25,10 +37,19 @@ pub struct Claim {
     pub holder: Option<ThreadId>,
     pub reason: String,
     pub since: Timestamp,
+    /// What a heartbeat adds to now.
     pub ttl: Millis,
     pub expires: Deadline,
+    /// No heartbeat goes beyond this.
+    pub ends: Deadline,
+    /// The holder was told that it ends.
+    pub warned: bool,
     /// Rises with every change of holder.
     pub epoch: u64,
+    /// Given to whoever waited, who has not confirmed it yet.
+    pub granted: bool,
+    /// Who wanted it since, and was told of to the holder.
+    pub wanted_by: Vec<ThreadId>,
 }
 
 impl Claim {
@@ -42,30 +63,65 @@ impl Claim {
     }
 }
 
-/// All claims by key.
+/// A place in line for a resource.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Waiter {
+    /// The line is in this order.
+    pub seq: u64,
+    pub key: String,
+    pub spelled: String,
+    pub who: ThreadId,
+    pub reason: String,
+    pub ttl: Millis,
+    pub since: Timestamp,
+    pub gives_up: Deadline,
+}
+
+/// All claims by key, and all who wait by their place.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ClaimsBook {
     pub held: Rows<String, Claim>,
+    pub waiters: Rows<u64, Waiter>,
     /// The newest bus message's number; 0 before the first.
     pub last_message: u64,
     /// The highest epoch ever given.
     pub epoch: u64,
+    /// The newest place in line ever given.
+    pub last_waiter: u64,
 }
 
 impl ClaimsBook {
     pub fn live(&self, key: &str, now: &Moment) -> Option<&Claim> {
         self.held.get(&key.to_owned()).filter(|c| c.live(now))
     }
+
+    /// Live claims that a claim on `key` would collide with, its own among them.
+    pub fn in_the_way<'a>(&'a self, key: &'a str, now: &'a Moment) -> Box<dyn Iterator<Item = &'a Claim> + 'a> {
+        match key.starts_with("path:") {
+            false => Box::new(self.live(key, now).into_iter()),
+            true => Box::new(self.held.values().filter(move |c| overlap(&c.key, key) && c.live(now))),
+        }
+    }
+
+    /// Who waits for `key`, or for what it collides with, in order.
+    pub fn line<'a>(&'a self, key: &'a str) -> impl Iterator<Item = &'a Waiter> + 'a {
+        self.waiters.values().filter(move |w| overlap(&w.key, key))
+    }
+}
+
+/// A directory and what lies below it are one thing, by whole segments.
+pub fn overlap(one: &str, other: &str) -> bool {
+    let below = |short: &str, long: &str| {
+        short.starts_with("path:") && long.strip_prefix(short).is_some_and(|rest| rest.starts_with('/'))
+    };
+    one == other || below(one, other) || below(other, one)
 }
 
 /// `30m` or `2h`; more than zero and at most four hours.
 pub fn parse_ttl(text: &str) -> Result<Millis, Refusal> {
     let bad = || {
-        Refusal::usage(
-            "bad_ttl",
-            format!("`{text}` is not a time to live"),
-            "write it as 30m or 2h, more than zero and at most 4h",
-        )
+        let hint = "write it as 30m or 2h, more than zero and at most 4h";
+        Refusal::usage("bad_ttl", format!("`{text}` is not a length of time"), hint)
     };
     let text = text.trim();
     let unit = match text.chars().last() {
@@ -73,107 +129,108 @@ pub fn parse_ttl(text: &str) -> Result<Millis, Refusal> {
         Some('h') => 3_600_000,
         _ => return Err(bad()),
     };
-    let n: i64 = text[..text.len() - 1].parse().map_err(|_| bad())?;
+    let digits = &text[..text.len() - 1];
+    if !digits.bytes().all(|b| b.is_ascii_digit()) {
+        return Err(bad());
+    }
+    let n: i64 = digits.parse().map_err(|_| bad())?;
     n.checked_mul(unit).filter(|ttl| (1..=MAX_TTL).contains(ttl)).ok_or_else(bad)
 }
 
-fn who(caller: &Caller) -> Option<ThreadId> {
-    match caller {
-        Caller::Person => None,
-        Caller::Thread(id) => Some(id.clone()),
-    }
+/// One claim in a list, with who waits for it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ClaimRow {
+    pub key: String,
+    pub spelled: String,
+    /// Nothing where the owner holds it.
+    pub holder: Option<ThreadId>,
+    pub reason: String,
+    pub since: Timestamp,
+    pub expires: Timestamp,
+    /// It has expired, and nobody took it since.
+    pub stale: bool,
+    pub epoch: u64,
+    /// Given to one that waited and has yet to confirm it.
+    pub granted: bool,
+    pub waiters: Vec<WaiterRow>,
 }
 
-/// The first holder wins; a live claim of somebody else is busy. An expired one
-/// is taken over, and whoever held it is told.
-pub fn claim(
-    out: &mut Outcome,
-    caller: &Caller,
-    home: &RepoName,
-    resource: &str,
-    reason: &str,
-    ttl: Millis,
-) -> Result<(), Refusal> {
-    let reason = crate::text::one_line(reason);
-    if reason.is_empty() {
-        return Err(Refusal::usage("no_reason", "a claim needs a reason", "add --reason '<why you hold it>'"));
-    }
-    let key = claim_key(resource, home)?;
-    let holder = who(caller);
-    let before = out.world.claims.held.get(&key).cloned();
-    if let Some(held) = before.as_ref().filter(|c| c.live(&out.now) && c.holder != holder) {
-        return Err(Refusal::busy(
-            "busy",
-            format!("{key} is held by {} until {}: {}", held.holder_name(), held.expires.wall, held.reason),
-            "wait for its release, or ask the holder",
-        ));
-    }
-    let taken_over = before.as_ref().is_none_or(|c| c.holder != holder || !c.live(&out.now));
-    let displaced = before.filter(|c| c.holder != holder).and_then(|c| c.holder);
-    let epoch = if taken_over { out.world.claims.epoch + 1 } else { out.world.claims.epoch };
-    let claim = Claim {
-        key: key.clone(),
-        spelled: resource.to_owned(),
-        holder,
-        reason: crate::text::cut(&reason, 200),
-        since: out.now.wall,
-        ttl,
-        expires: out.now.after(ttl),
-        epoch,
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct WaiterRow {
+    pub thread: ThreadId,
+    pub spelled: String,
+    pub reason: String,
+    pub since: Timestamp,
+    pub gives_up: Timestamp,
+}
+
+/// All claims by key.
+pub fn claim_rows(world: &World, now: &Moment) -> Vec<ClaimRow> {
+    let waits = |key: &str| {
+        let line = world.claims.waiters.values().filter(|w| w.key == key);
+        line.map(|w| WaiterRow {
+            thread: w.who.clone(),
+            spelled: w.spelled.clone(),
+            reason: w.reason.clone(),
+            since: w.since,
+            gives_up: w.gives_up.wall,
+        })
+        .collect()
     };
-    out.say(format!("held {key} until {} (epoch {epoch})", claim.expires.wall));
-    out.id("key", &key);
-    let now_held_by = claim.holder_name();
-    out.fact(Subject::Claims, Fact::ClaimTaken { claim, displaced: displaced.clone() });
-    if let Some(lost) = displaced {
-        let text = format!("[bus] your claim on {key} expired and is now held by {now_held_by}; stop acting on it");
-        let parcel = Parcel { from: Sender::System, cause: "bus", text, wake: false, bus: None };
-        // The one who lost it may be archived by now; then there is nobody to tell.
-        let _ = deliver(out, &lost, SendMode::Auto, parcel);
-    }
-    Ok(())
-}
-
-/// Only the holder releases, unless forced with a reason; then the holder is told.
-pub fn release(
-    out: &mut Outcome,
-    caller: &Caller,
-    home: &RepoName,
-    resource: &str,
-    force: Option<&str>,
-) -> Result<(), Refusal> {
-    let key = claim_key(resource, home)?;
-    let Some(held) = out.world.claims.held.get(&key).cloned() else {
-        return Err(Refusal::not_met(
-            "not_held",
-            format!("nobody holds {key}"),
-            "see what is held: stewards bus claims",
-        ));
+    let row = |c: &Claim| ClaimRow {
+        key: c.key.clone(),
+        spelled: c.spelled.clone(),
+        holder: c.holder.clone(),
+        reason: c.reason.clone(),
+        since: c.since,
+        expires: c.expires.wall,
+        stale: !c.live(now),
+        epoch: c.epoch,
+        granted: c.granted,
+        waiters: waits(&c.key),
     };
-    let mine = held.holder == who(caller);
-    if !mine && force.is_none_or(|why| why.trim().is_empty()) {
-        return Err(Refusal::not_met(
-            "not_yours",
-            format!("{key} is held by {} until {}", held.holder_name(), held.expires.wall),
-            format!("ask for it, or: stewards bus release {} --force --reason '<why>'", crate::text::shell(resource)),
-        ));
-    }
-    let why = force.map_or_else(|| "released".to_owned(), crate::text::one_line);
-    out.fact(Subject::Claims, Fact::ClaimReleased { key: key.clone(), why: why.clone() });
-    out.say(format!("released {key}"));
-    if let (false, Some(holder)) = (mine, held.holder) {
-        let text = format!("[bus] your claim on {key} was taken from you: {why}");
-        let parcel = Parcel { from: Sender::System, cause: "bus", text, wake: false, bus: None };
-        let _ = deliver(out, &holder, SendMode::QueueIfActive, parcel);
-    }
-    Ok(())
+    world.claims.held.values().map(row).collect()
 }
 
-/// A thread that is archived holds nothing any more.
-pub fn release_all(out: &mut Outcome, thread: &ThreadId) {
-    let keys: Vec<String> =
-        out.world.claims.held.values().filter(|c| c.holder.as_ref() == Some(thread)).map(|c| c.key.clone()).collect();
-    for key in keys {
-        out.fact(Subject::Claims, Fact::ClaimReleased { key, why: "its thread was archived".into() });
+/// Whether a resource is still held in this epoch, for whoever is about to act on
+/// it: the holder of a claim that was taken over meanwhile learns it here.
+pub fn check_epoch(world: &World, now: &Moment, key: &str, epoch: u64) -> Result<Claim, Refusal> {
+    let lost = |says: String| {
+        let hint = format!("stop acting on it; to have it again: stewards bus claim {} --reason '<why>'", shell(key));
+        Refusal::not_met("lost", says, hint)
+    };
+    match world.claims.live(key, now) {
+        Some(held) if held.epoch == epoch => Ok(held.clone()),
+        Some(held) => Err(lost(format!("{key} is in epoch {} and held by {}", held.epoch, held.holder_name()))),
+        None => Err(lost(format!("nobody holds {key} any more"))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_directory_collides_with_what_lies_below_it_by_whole_segments() {
+        for (one, other, so) in [
+            ("path:a/b:src", "path:a/b:src/x.rs", true),
+            ("path:a/b:src/x.rs", "path:a/b:src", true),
+            ("path:a/b:src", "path:a/b:srcs", false),
+            ("path:a/b:src", "path:a/c:src/x.rs", false),
+            ("pr:a/b#1", "pr:a/b#1", true),
+            ("branch:a/b:x", "branch:a/b:x/y", false),
+        ] {
+            assert_eq!(overlap(one, other), so, "{one} and {other}");
+        }
+    }
+
+    #[test]
+    fn a_time_to_live_is_strict() {
+        for (text, ms) in [("30m", 1_800_000), (" 4h ", MAX_TTL), ("240m", MAX_TTL), ("1m", 60_000)] {
+            assert_eq!(parse_ttl(text), Ok(ms), "{text}");
+        }
+        for text in ["", "0m", "5h", "241m", "-1h", "+5m", "1.5h", "30", "m", "30s", "٣m", "99999999999999999999h"] {
+            assert_eq!(parse_ttl(text).unwrap_err().code, "bad_ttl", "{text}");
+        }
     }
 }

@@ -1,11 +1,18 @@
 //! The bus between threads: typed messages and claims.
 
+mod claim;
 mod claims;
 mod kinds;
 mod refs;
 mod send;
+mod wait;
 
-pub use claims::{Claim, ClaimsBook, DEFAULT_TTL, MAX_TTL, claim, parse_ttl, release, release_all};
+pub use claim::{ClaimAsk, REASON_CAP, claim, claim_one, heartbeat, release, release_all};
+pub use claims::{
+    Claim, ClaimRow, ClaimsBook, DEFAULT_TTL, MAX_HOLD, MAX_TTL, Waiter, check_epoch, claim_rows, overlap, parse_ttl,
+};
 pub use kinds::{KINDS, Kind, Wake, kind, schema_line};
 pub use refs::{check_ref, claim_key};
 pub use send::{BODY_CAP, BusMessage, Draft, send};
+pub use wait::settle;
+pub(crate) use wait::{settling_deadlines, settling_is_due};

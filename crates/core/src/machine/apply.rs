@@ -1,7 +1,6 @@
 //! The only way the world changes.
 
 use super::{Fact, Project, Subject, World};
-use crate::bus::Claim;
 use crate::config::Config;
 use crate::ids::{BindingId, NeedId, ProjectId};
 use crate::moment::Moment;
@@ -285,9 +284,21 @@ fn claims(world: &mut World, fact: &Fact) {
     match fact {
         Fact::BusSent { message } => world.claims.last_message = message.seq,
         Fact::ClaimTaken { claim, .. } => {
-            let claim: &Claim = claim;
             world.claims.epoch = world.claims.epoch.max(claim.epoch);
-            world.claims.held.insert(claim.key.clone(), claim.clone());
+            world.claims.held.insert(claim.key.clone(), claim.as_ref().clone());
+        }
+        Fact::ClaimAwaited { waiter } => {
+            world.claims.last_waiter = world.claims.last_waiter.max(waiter.seq);
+            world.claims.waiters.insert(waiter.seq, waiter.as_ref().clone());
+        }
+        Fact::ClaimUnawaited { seq, .. } => world.claims.waiters.remove(seq),
+        Fact::ClaimRenewed { key, .. } | Fact::ClaimWanted { key, .. } | Fact::ClaimWarned { key } => {
+            let Some(row) = world.claims.held.get_mut(key) else { return };
+            match fact {
+                Fact::ClaimRenewed { expires, .. } => row.expires = expires.clone(),
+                Fact::ClaimWanted { by, .. } => row.wanted_by.push(by.clone()),
+                _ => row.warned = true,
+            }
         }
         Fact::ClaimReleased { key, .. } => world.claims.held.remove(key),
         _ => {}

@@ -1,8 +1,7 @@
 //! One arm an event.
 
-use super::{Answer, Caller, Effect, Event, Fact, Fate, Outcome, Subject, View};
+use super::{Answer, Effect, Event, Fact, Fate, Outcome, Subject, View};
 use crate::bus;
-use crate::entity::RepoName;
 use crate::ids::EffectId;
 use crate::moment::Moment;
 use crate::projects;
@@ -66,32 +65,26 @@ pub fn decide(view: &View<'_>, event: &Event, now: &Moment) -> Result<Outcome, R
         Event::PullOpened { caller, pull, branch } => stewards::pull_opened(out, caller, pull, branch)?,
         Event::Wrote { caller, pull, what } => stewards::wrote(out, caller, pull, what),
         Event::BusSent { caller, draft } => {
-            let home = home(out, caller, draft.to.first());
+            let home = out.world.home(caller, draft.to.first());
             bus::send(out, caller, &home, draft)?;
         }
-        Event::Claimed { caller, resource, reason, ttl } => {
-            let home = home(out, caller, None);
-            bus::claim(out, caller, &home, resource, reason, *ttl)?;
+        Event::Claimed { caller, ask } => {
+            let home = out.world.home(caller, None);
+            bus::claim(out, caller, &home, ask)?;
         }
+        Event::Heartbeat { caller, resource } => {
+            let home = out.world.home(caller, None);
+            bus::heartbeat(out, caller, &home, resource)?;
+        }
+        Event::ClaimsDue => bus::settle(out),
         Event::Released { caller, resource, force } => {
-            let home = home(out, caller, None);
+            let home = out.world.home(caller, None);
             bus::release(out, caller, &home, resource, force.as_deref())?;
         }
         Event::MergePressed { caller, pull, fresh } => stewards::merge_pressed(out, caller, pull, fresh)?,
         Event::NeedDone { caller, need } => stewards::need_done(out, caller, need)?,
     }
     Ok(outcome)
-}
-
-/// The repository that the caller works on: what a bare `pr:7` means.
-fn home(out: &Outcome, caller: &Caller, other: Option<&crate::ids::ThreadId>) -> RepoName {
-    let thread = match caller {
-        Caller::Thread(id) => Some(id),
-        Caller::Person => other,
-    };
-    let works = thread.and_then(|t| out.world.threads.get(t)).and_then(|t| out.world.spec_of(t));
-    let found = works.map(|spec| spec.name).or_else(|| Some(out.world.live_projects().next()?.repo.clone()));
-    found.unwrap_or_else(|| RepoName("no/project".into()))
 }
 
 fn answered(out: &mut Outcome, view: &View<'_>, id: &EffectId, effect: &Effect, answer: &Answer, attempts: u32) {

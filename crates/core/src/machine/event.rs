@@ -1,8 +1,7 @@
 //! Everything that can happen.
 
 use super::{Answer, Effect, Settings, Subject};
-use crate::Millis;
-use crate::bus::Draft;
+use crate::bus::{ClaimAsk, Draft};
 use crate::entity::{PullKey, RepoName};
 use crate::ids::{AskId, BindingId, EffectId, MessageId, NeedId, ProjectId, ThreadId, TurnId};
 use crate::ports::Ring;
@@ -220,10 +219,14 @@ pub enum Event {
     },
     Claimed {
         caller: Caller,
-        resource: String,
-        reason: String,
-        ttl: Millis,
+        ask: ClaimAsk,
     },
+    Heartbeat {
+        caller: Caller,
+        resource: String,
+    },
+    /// Time has brought something about in the claims book.
+    ClaimsDue,
     Released {
         caller: Caller,
         resource: String,
@@ -257,6 +260,7 @@ impl Event {
             | Event::WakeDue { binding }
             | Event::LeaveDue { binding }
             | Event::MergeItemDue { binding, .. } => Subject::Binding(binding.clone()),
+            Event::ClaimsDue => Subject::Claims,
             Event::ItemMoot { need } => Subject::Need(need.clone()),
             Event::TurnDue { thread }
             | Event::TurnConfirmed { thread, .. }
@@ -288,6 +292,7 @@ impl Event {
             | Event::Wrote { caller, .. }
             | Event::BusSent { caller, .. }
             | Event::Claimed { caller, .. }
+            | Event::Heartbeat { caller, .. }
             | Event::Released { caller, .. }
             | Event::MergePressed { caller, .. }
             | Event::NeedDone { caller, .. } => of(caller),

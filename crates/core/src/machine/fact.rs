@@ -1,7 +1,7 @@
 //! What became true. Append-only; the rows are the fold of these.
 
 use super::Settings;
-use crate::bus::{BusMessage, Claim};
+use crate::bus::{BusMessage, Claim, Waiter};
 use crate::config::Config;
 use crate::entity::{Entity, PullKey, RepoName};
 use crate::ids::{AskId, BindingId, EffectId, MessageId, ProjectId, ThreadId, TurnId};
@@ -296,8 +296,31 @@ pub enum Fact {
         message: BusMessage,
     },
     ClaimTaken {
-        claim: Claim,
+        claim: Box<Claim>,
         displaced: Option<ThreadId>,
+    },
+    ClaimRenewed {
+        key: String,
+        expires: Deadline,
+    },
+    /// Its holder was told that somebody wants it.
+    ClaimWanted {
+        key: String,
+        by: ThreadId,
+    },
+    /// Its holder was told that its holding ends soon.
+    ClaimWarned {
+        key: String,
+    },
+    /// Somebody stands in line.
+    ClaimAwaited {
+        waiter: Box<Waiter>,
+    },
+    /// And does so no longer.
+    ClaimUnawaited {
+        seq: u64,
+        key: String,
+        why: String,
     },
     ClaimReleased {
         key: String,
@@ -314,4 +337,20 @@ pub enum Fact {
     NeedClosed {
         how: String,
     },
+}
+
+impl Fact {
+    /// The resource whose history it belongs to.
+    pub fn claims(&self) -> Option<&str> {
+        match self {
+            Fact::ClaimTaken { claim, .. } => Some(&claim.key),
+            Fact::ClaimAwaited { waiter } => Some(&waiter.key),
+            Fact::ClaimReleased { key, .. }
+            | Fact::ClaimRenewed { key, .. }
+            | Fact::ClaimWanted { key, .. }
+            | Fact::ClaimWarned { key }
+            | Fact::ClaimUnawaited { key, .. } => Some(key),
+            _ => None,
+        }
+    }
 }

@@ -3,6 +3,7 @@
 use super::{Effect, Fact, Subject, World};
 use crate::ids::{AskId, BindingId, EffectId, MessageId, NeedId, ProjectId, ThreadId, TurnId};
 use crate::moment::{Deadline, Moment};
+use crate::refusal::Refusal;
 use crate::snapshot::Snapshot;
 use serde::{Deserialize, Serialize};
 
@@ -32,6 +33,9 @@ pub struct Outcome {
     pub effects: Vec<(EffectId, Effect)>,
     pub reply: Reply,
     pub fate: Fate,
+    /// Told instead of the reply, where a no leaves something behind: somebody was told
+    /// of it, or a place in line was taken.
+    pub refused: Option<Refusal>,
     /// A snapshot to keep, under its content's hash.
     pub keep: Option<(String, Snapshot)>,
     /// The world as it stands with the facts so far.
@@ -47,6 +51,7 @@ impl Outcome {
             effects: Vec::new(),
             reply: Reply::default(),
             fate: Fate::Done,
+            refused: None,
             keep: None,
             world: world.clone(),
             now: now.clone(),

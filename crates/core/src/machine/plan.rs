@@ -1,6 +1,7 @@
 //! Sees all rows and only sends events.
 
 use super::{Event, Subject, World};
+use crate::bus::{settling_deadlines, settling_is_due};
 use crate::moment::{Deadline, Moment};
 use crate::snapshot::PullState;
 use crate::stewards::{Binding, NeedKind, Standing, gate};
@@ -38,6 +39,9 @@ pub fn plan(world: &World, now: &Moment) -> Vec<(Subject, Event)> {
         if moot(world, need, now) {
             all.push((Subject::Need(need.id.clone()), Event::ItemMoot { need: need.id.clone() }));
         }
+    }
+    if settling_is_due(world, now) {
+        all.push((Subject::Claims, Event::ClaimsDue));
     }
     if measure_is_due(world, now) {
         all.push((Subject::Host, Event::MeasureDue));
@@ -114,9 +118,10 @@ pub fn next_deadline(world: &World, now: &Moment) -> Option<Deadline> {
         .chain(again)
         .chain(wakes)
         .chain(rests)
+        .cloned()
+        .chain(settling_deadlines(world))
         .filter(|d| !d.passed(now))
         .min_by_key(|d| d.left(now))
-        .cloned()
 }
 
 /// A ring that came during a look or a turn is looked at afterwards.

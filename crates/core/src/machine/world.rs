@@ -1,6 +1,6 @@
 //! All that is known, as rows that are the fold of the facts.
 
-use super::Rows;
+use super::{Caller, Rows};
 use crate::Millis;
 use crate::bus::ClaimsBook;
 use crate::config::Config;
@@ -193,6 +193,18 @@ impl World {
     /// Projects that were not deleted.
     pub fn live_projects(&self) -> impl Iterator<Item = &Project> {
         self.projects.values().filter(|p| p.deleted.is_none())
+    }
+
+    /// The repository that the caller works on: what a bare `pr:7` means. For the owner
+    /// that of `other`, else the first project's.
+    pub fn home(&self, caller: &Caller, other: Option<&ThreadId>) -> RepoName {
+        let thread = match caller {
+            Caller::Thread(id) => Some(id),
+            Caller::Person => other,
+        };
+        let works = thread.and_then(|t| self.threads.get(t)).and_then(|t| self.spec_of(t));
+        let found = works.map(|spec| spec.name).or_else(|| Some(self.live_projects().next()?.repo.clone()));
+        found.unwrap_or_else(|| RepoName("no/project".into()))
     }
 
     /// The repository that a thread's worktree is of; elsewhere its project's primary one.

@@ -181,6 +181,11 @@ pub fn line(fact: &Fact) -> Option<String> {
             format!("#{} {} to {}: {}", message.seq, message.kind, message.to, fields.join(" "))
         }
         Fact::ClaimTaken { claim, .. } => format!("{} holds {}: {}", claim.holder_name(), claim.key, claim.reason),
+        Fact::ClaimRenewed { key, expires } => format!("{key} was renewed until {}", expires.wall),
+        Fact::ClaimWanted { key, by } => format!("{by} wants {key}; its holder was told"),
+        Fact::ClaimWarned { key } => format!("the holder of {key} was told that its holding ends"),
+        Fact::ClaimAwaited { waiter } => format!("{} waits for {}: {}", waiter.who, waiter.key, waiter.reason),
+        Fact::ClaimUnawaited { seq, key, why } => format!("place {seq} in line for {key} is gone: {why}"),
         Fact::ClaimReleased { key, why } => format!("{key} is free: {why}"),
         Fact::NeedFiled { text, .. } => format!("needs you: {text}"),
         Fact::NeedClosed { how } => format!("closed: {how}"),

@@ -5,7 +5,7 @@ use super::gate::{LinkedPull, gate, short};
 use super::marks::sign;
 use super::rings::ring;
 use super::wake::learn_one;
-use crate::bus::{Claim, DEFAULT_TTL, claim};
+use crate::bus::{Claim, claim_one};
 use crate::entity::PullKey;
 use crate::ids::{BindingId, NeedId, ThreadId};
 use crate::machine::{Caller, Effect, Fact, Fate, Outcome, Subject, Write};
@@ -63,7 +63,7 @@ pub fn merge_pressed(out: &mut Outcome, caller: &Caller, key: &PullKey, fresh: &
                 ));
             }
             if held.is_none() {
-                claim(out, caller, &key.repo, &format!("pr:{key}"), "merging", DEFAULT_TTL)?;
+                claim_one(out, caller, &key.repo, &format!("pr:{key}"), "merging")?;
             }
         }
         Caller::Thread(thread) => thread_may_merge(out, &binding, thread, by.as_ref(), held.as_ref(), key)?,

@@ -1,6 +1,6 @@
 //! `stewards bus`: verbs from the kind table.
 
-use super::lists::{value, view};
+use super::lists::{self, value, view};
 use super::{said, text_file};
 use crate::cli::{BusVerb, KindArgs, Message};
 use crate::client::{Client, escape};
@@ -8,21 +8,25 @@ use crate::out::{self, Outcome};
 use clap::Parser;
 use serde_json::Value;
 use std::path::Path;
-use stewards_core::bus::{BusMessage, Draft, KINDS, kind, schema_line};
+use stewards_core::bus::{BusMessage, ClaimAsk, Draft, KINDS, claim_rows, kind, schema_line};
 use stewards_core::ids::ThreadId;
 use stewards_core::refusal::Refusal;
 use stewards_web::Ask;
 
 pub fn run(dir: Option<&Path>, verb: BusVerb, json: bool) -> Outcome {
     match verb {
-        BusVerb::Claim { resource, reason, ttl } => {
-            said(json, Client::new(dir)?.act(&Ask::Claim { resource, reason, ttl })?)
+        BusVerb::Claim { resources, reason, ttl, wait, max_wait } => {
+            let ask = ClaimAsk { resources, reason, ttl, wait, max_wait };
+            said(json, Client::new(dir)?.act(&Ask::Claim(ask))?)
         }
+        BusVerb::Heartbeat { resource } => said(json, Client::new(dir)?.act(&Ask::Heartbeat { resource })?),
+        BusVerb::Check { resource, epoch } => check(dir, &resource, epoch, json),
         BusVerb::Release { resource, force, reason } => {
             let force = if force { reason } else { None };
             said(json, Client::new(dir)?.act(&Ask::Release { resource, force })?)
         }
-        BusVerb::Claims { mine } => claims(dir, mine, json),
+        BusVerb::Claims { history: Some(resource), .. } => history(dir, &resource, json),
+        BusVerb::Claims { mine, stale, .. } => claims(dir, mine, stale, json),
         BusVerb::Log { kind, from, to, limit } => log(dir, kind, from, to, limit, json),
         BusVerb::Send { kind, message } => send(dir, &kind, message, json),
         BusVerb::Kind(args) => by_kind(dir, &args, json),
@@ -72,21 +76,75 @@ fn send(dir: Option<&Path>, kind: &str, message: Message, json: bool) -> Outcome
     said(json, Client::new(dir)?.act(&Ask::BusSend(Draft { kind: kind.to_owned(), to, fields, body }))?)
 }
 
-fn claims(dir: Option<&Path>, mine: bool, json: bool) -> Outcome {
-    let mut all: Vec<Value> = Client::new(dir)?.get("/api/claims")?;
+fn claims(dir: Option<&Path>, mine: bool, stale: bool, json: bool) -> Outcome {
+    let mut all: Vec<Value> = view(dir, "/api/claims", |_, w| Ok(value(&claim_rows(w, &lists::offline(w)))))?;
     if mine {
         let me = std::env::var("STEWARDS_THREAD").unwrap_or_default();
         all.retain(|c| c["holder"].as_str().unwrap_or_default() == me);
     }
+    all.retain(|c| !stale || c["stale"] == true);
     if json {
         return out::json(&all);
     }
     let text = |v: &Value| v.as_str().unwrap_or("the owner").to_owned();
-    let rows: Vec<Vec<String>> = all
-        .iter()
-        .map(|c| vec![text(&c["key"]), text(&c["holder"]), text(&c["expires"]), text(&c["reason"])])
-        .collect();
-    out::table(&["resource", "holder", "until", "reason"], &rows);
+    for claim in &all {
+        let state = match (claim["stale"] == true, claim["granted"] == true) {
+            (true, _) => "EXPIRED",
+            (false, true) => "granted until",
+            (false, false) => "held until",
+        };
+        let (key, spelled) = (text(&claim["key"]), text(&claim["spelled"]));
+        let name = if key == spelled { key } else { format!("{spelled} = {key}") };
+        out::line(&format!(
+            "{name}  {}  {state} {} (epoch {})  {}",
+            text(&claim["holder"]),
+            text(&claim["expires"]),
+            claim["epoch"],
+            text(&claim["reason"])
+        ));
+        for (n, waiter) in claim["waiters"].as_array().into_iter().flatten().enumerate() {
+            out::line(&format!(
+                "    {}. {} waits since {}, until {}: {}",
+                n + 1,
+                text(&waiter["thread"]),
+                text(&waiter["since"]),
+                text(&waiter["gives_up"]),
+                text(&waiter["reason"])
+            ));
+        }
+    }
+    if all.is_empty() {
+        out::line("Nothing is held.");
+    }
+    Ok(0)
+}
+
+fn check(dir: Option<&Path>, resource: &str, epoch: u64, json: bool) -> Outcome {
+    let path = format!("/api/claims/check?resource={}&epoch={epoch}", escape(resource));
+    let held: Value = Client::new(dir)?.get(&path)?;
+    if json {
+        return out::json(&held);
+    }
+    let holder = held["holder"].as_str().unwrap_or("the owner");
+    out::line(&format!("{} is held by {holder} in epoch {epoch}", held["key"].as_str().unwrap_or(resource)));
+    Ok(0)
+}
+
+fn history(dir: Option<&Path>, resource: &str, json: bool) -> Outcome {
+    let all: Vec<Value> = Client::new(dir)?.get(&format!("/api/claims/history?resource={}", escape(resource)))?;
+    if json {
+        return out::json(&all);
+    }
+    for line in &all {
+        out::line(&format!(
+            "{}  {}",
+            line["at"].as_str().unwrap_or_default(),
+            line["line"].as_str().unwrap_or_default()
+        ));
+    }
+    if all.is_empty() {
+        out::line("Nobody ever held it.");
+    }
     Ok(0)
 }
 

@@ -131,7 +131,7 @@ pub fn needs(dir: Option<&Path>, json: bool) -> Outcome {
 }
 
 /// As a decision would see time, were there a daemon.
-fn offline(world: &World) -> Moment {
+pub fn offline(world: &World) -> Moment {
     Moment { wall: jiff::Timestamp::now(), elapsed: 0, run: world.host.run + 1, no: 0 }
 }
 

@@ -3,7 +3,6 @@
 
 use stewards_core::ids::{AskId, ThreadId};
 use stewards_core::machine::{Caller, Event, Fact};
-use stewards_core::moment::Moment;
 use stewards_core::threads::{
     EnvironmentState, Permission, Role, SendMode, SpawnAsk, Status, Thread, Update, thread_row, turn_job,
 };
@@ -335,8 +334,7 @@ fn a_thread_without_a_place_says_why_and_goes_on_when_it_is_tried_again() {
     sim.outside.no_places = true;
     let id = sim.plain(None, Permission::Full);
     sim.run(sim.now + 10 * MINUTE, |_| false);
-    let now = Moment { wall: jiff::Timestamp::from_millisecond(sim.now).unwrap(), elapsed: 0, run: 1, no: 0 };
-    let shown = thread_row(sim.world(), row(&sim, &id), &now);
+    let shown = thread_row(sim.world(), row(&sim, &id), &sim.moment());
     assert!(shown.error.unwrap().contains("the setup script failed"));
     let waits = shown.waits.unwrap();
     assert!(waits.contains(&format!("stewards thread retry {id}")), "{waits}");

@@ -1,5 +1,6 @@
 //! Projects: their repositories, and their end.
 
+use stewards_core::bus::ClaimAsk;
 use stewards_core::entity::RepoName;
 use stewards_core::ids::ThreadId;
 use stewards_core::machine::{Caller, Event};
@@ -68,8 +69,7 @@ fn a_worktree_is_of_the_repository_that_is_named_and_so_is_a_bare_pull() {
     assert!(matches!(thread.environment.state, EnvironmentState::Ready { .. }));
     let spec = sim.world().spec_of(thread).unwrap();
     assert_eq!((spec.name.0.as_str(), spec.base.as_deref()), ("acme/api", Some("next")));
-    let claim = Event::Claimed { caller: Caller::Thread(id), resource: "pr:7".into(), reason: "x".into(), ttl: MINUTE };
-    sim.tell(claim).unwrap();
+    sim.tell(Event::Claimed { caller: Caller::Thread(id), ask: ClaimAsk::of("pr:7", "x") }).unwrap();
     assert!(sim.world().claims.held.values().any(|c| c.key == "pr:acme/api#7"));
     let steward = sim.world().threads.values().find(|t| t.role == Role::Steward).unwrap();
     assert!(brief(sim.world(), steward).contains("--repo <one of acme/api>"));

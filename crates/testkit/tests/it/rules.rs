@@ -1,5 +1,6 @@
 //! Single rules, asked of a world in the middle of the story.
 
+use stewards_core::bus::ClaimAsk;
 use stewards_core::ids::ThreadId;
 use stewards_core::machine::{Caller, Event, Fact};
 use stewards_core::snapshot::{Author, Mergeable, PullState, Review, Rollup, Snapshot};
@@ -163,14 +164,12 @@ fn a_worker_of_another_model_is_refused_with_the_right_command() {
 fn the_first_holder_wins_and_an_expired_claim_is_taken_over_and_told() {
     let mut sim = waiting();
     let (steward, reviewer) = (of(&sim, Role::Steward), of(&sim, Role::Reviewer));
-    let claim = |who: &ThreadId, ttl| Event::Claimed {
+    let claim = |who: &ThreadId| Event::Claimed {
         caller: Caller::Thread(who.clone()),
-        resource: "path:src/a.rs".into(),
-        reason: "mine".into(),
-        ttl,
+        ask: ClaimAsk { ttl: Some("1m".into()), ..ClaimAsk::of("path:src/a.rs", "mine") },
     };
-    sim.tell(claim(&steward, MINUTE)).unwrap();
-    let busy = sim.tell(claim(&reviewer, MINUTE)).unwrap_err();
+    sim.tell(claim(&steward)).unwrap();
+    let busy = sim.tell(claim(&reviewer)).unwrap_err();
     assert_eq!((busy.code.as_str(), busy.exit.code()), ("busy", 75));
     let release = |who: &ThreadId, force: Option<&str>| Event::Released {
         caller: Caller::Thread(who.clone()),
@@ -179,13 +178,13 @@ fn the_first_holder_wins_and_an_expired_claim_is_taken_over_and_told() {
     };
     assert_eq!(sim.tell(release(&reviewer, None)).unwrap_err().code, "not_yours");
     sim.run(sim.now + MINUTE, |_| false);
-    sim.tell(claim(&reviewer, MINUTE)).unwrap();
+    sim.tell(claim(&reviewer)).unwrap();
     let told = |sim: &Sim, words: &str| {
         sim.facts().iter().any(|f| matches!(f, Fact::MessageAccepted { message } if message.text.contains(words)))
     };
     assert!(told(&sim, "expired and is now held by"));
     sim.tell(release(&steward, Some("it is urgent"))).unwrap();
-    assert!(told(&sim, "was taken from you: it is urgent"));
+    assert!(told(&sim, &format!("was taken from you by {steward}: it is urgent")));
     assert_eq!(sim.tell(release(&steward, None)).unwrap_err().code, "not_held");
 }
 
