@@ -7,7 +7,8 @@ use std::panic::AssertUnwindSafe;
 use stewards_core::Millis;
 use stewards_core::ids::EffectId;
 use stewards_core::machine::{
-    Answer, Effect, Event, Fact, Outcome, Reply, Settings, Subject, View, World, decide, next_deadline, plan,
+    Answer, Caller, Effect, Event, Fact, Outcome, Reply, Sent, Settings, Subject, View, World, decide, next_deadline,
+    plan,
 };
 use stewards_core::moment::Moment;
 use stewards_core::ports::{Steered, TurnJob};
@@ -271,7 +272,18 @@ fn take(
         Event::Rang(ring) => batch.delivered(&ring.delivery)?,
         _ => false,
     };
-    let view = View { world, seen: seen.as_ref(), delivered };
+    let sent = match event {
+        Event::BusSent { caller, draft } => {
+            let sender = match caller {
+                Caller::Person => None,
+                Caller::Thread(id) => Some(id),
+            };
+            let most = world.host.settings.bus_per_minute;
+            batch.sent(sender, draft.dedupe.as_deref(), now.wall.as_millisecond() - 60_000, most)?
+        }
+        _ => Sent::default(),
+    };
+    let view = View { world, seen: seen.as_ref(), delivered, sent };
     let decided = std::panic::catch_unwind(AssertUnwindSafe(|| decide(&view, event, &now)));
     let (outcome, reply) = match decided {
         Ok(Ok(outcome)) => {

@@ -471,8 +471,28 @@ pub enum BusVerb {
         #[arg(long)]
         to: Option<String>,
         /// The newest so many
-        #[arg(short = 'n', default_value_t = 50)]
+        #[arg(short = 'n', default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=1000))]
         limit: u32,
+    },
+    /// What is owed an answer, oldest first
+    Unanswered {
+        /// Only what was asked at least so many minutes ago
+        #[arg(long, default_value_t = 0)]
+        minutes: u32,
+        /// Only what this thread asked
+        #[arg(long)]
+        from: Option<String>,
+        /// Only what this thread was asked
+        #[arg(long)]
+        to: Option<String>,
+        /// At most so many
+        #[arg(short = 'n', default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=1000))]
+        limit: u32,
+    },
+    /// Take back what you asked: no answer is owed any more
+    Withdraw {
+        /// The message's number
+        message: u64,
     },
     /// Send a message of a kind
     Send {
@@ -500,6 +520,9 @@ pub struct Message {
     /// A regular file with the body
     #[arg(long)]
     pub body_file: Option<PathBuf>,
+    /// A word of your own: what is sent again under it is not sent twice
+    #[arg(long, value_name = "WORD")]
+    pub dedupe_key: Option<String>,
     /// There is no such flag
     #[arg(long, hide = true)]
     pub body: Option<String>,

@@ -50,6 +50,8 @@ pub struct Settings {
     /// Gigabytes of disk that worktrees may take together, beyond which those of idle
     /// threads go, the least recently used first; 0 for no limit.
     pub worktrees_max_gb: u64,
+    /// Bus messages that one thread may send within a minute; 0 for no limit.
+    pub bus_per_minute: u32,
     /// Tokens of context beyond which it is compacted after a turn; 0 for never.
     pub compact_at: u64,
     /// Seconds without a sign of life after which a turn has failed.
@@ -105,6 +107,7 @@ impl Default for Settings {
             grace_s: seconds(usual.grace),
             retention_days: seconds(usual.retention) / 86_400,
             worktrees_max_gb: usual.worktrees_max / GIGABYTE,
+            bus_per_minute: usual.bus_per_minute,
             compact_at: usual.compact_at,
             silence_s: 15 * 60,
             setup_s: 15 * 60,
@@ -140,6 +143,7 @@ impl Settings {
             grace: ms(self.grace_s),
             retention: ms(self.retention_days.saturating_mul(86_400)),
             worktrees_max: self.worktrees_max_gb.saturating_mul(GIGABYTE),
+            bus_per_minute: self.bus_per_minute,
             compact_at: self.compact_at,
             providers,
             model: self.model.clone(),

@@ -103,8 +103,15 @@ CREATE TABLE bus (
   addressee TEXT NOT NULL,
   ref TEXT,
   at INTEGER NOT NULL,
+  -- 1 while an answer is owed.
+  owed INTEGER NOT NULL,
+  dedupe TEXT,
   body TEXT NOT NULL
 ) STRICT;
+CREATE INDEX bus_of_sender ON bus (sender, seq);
+CREATE INDEX bus_of_addressee ON bus (addressee, seq);
+CREATE INDEX bus_owed ON bus (seq) WHERE owed = 1;
+CREATE INDEX bus_dedupe ON bus (dedupe, sender) WHERE dedupe IS NOT NULL;
 
 CREATE TABLE deliveries (delivery TEXT PRIMARY KEY, at INTEGER NOT NULL) STRICT, WITHOUT ROWID;
 

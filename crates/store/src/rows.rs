@@ -3,7 +3,7 @@
 use crate::{StoreError, sql};
 use rusqlite::{Connection, params};
 use serde::de::DeserializeOwned;
-use stewards_core::bus::{Claim, Waiter};
+use stewards_core::bus::{BusMessage, Claim, Waiter};
 use stewards_core::machine::{Fact, Host, Project, Subject, World};
 use stewards_core::stewards::{Binding, Need};
 use stewards_core::threads::Thread;
@@ -47,6 +47,9 @@ pub(crate) fn load(conn: &Connection) -> Result<World, StoreError> {
     }
     for row in all::<Waiter>(conn, sql::WAITERS, "waiter")? {
         world.claims.waiters.insert(row.seq, row);
+    }
+    for row in all::<BusMessage>(conn, sql::BUS_OWED, "bus")? {
+        world.claims.owed.insert(row.seq, row);
     }
     let number =
         |key: &str| -> Result<u64, StoreError> { Ok(meta(conn, key)?.and_then(|v| v.parse().ok()).unwrap_or(0)) };

@@ -46,7 +46,11 @@ statements! {
     MESSAGES_OF_TURN = "UPDATE messages SET state = ?2 WHERE turn = ?1 AND state = 'handed'";
     MESSAGES_OF = "SELECT id, thread, sender, cause, text, at, state, turn, bus FROM messages WHERE thread = ?1 ORDER BY at, id";
     MESSAGES_OPEN = "SELECT id, thread, sender, cause, text, at, state, turn, bus FROM messages WHERE state IN ('queued', 'handed') ORDER BY at, id";
-    BUS_ADD = "INSERT INTO bus (seq, kind, sender, addressee, ref, at, body) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
+    BUS_ADD = "INSERT INTO bus (seq, kind, sender, addressee, ref, at, owed, dedupe, body) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)";
+    BUS_CLOSED = "UPDATE bus SET owed = 0 WHERE seq = ?1";
+    BUS_OWED = "SELECT body FROM bus WHERE owed = 1 ORDER BY seq";
+    BUS_SAME = "SELECT addressee, seq FROM bus WHERE dedupe = ?1 AND sender IS ?2";
+    BUS_RECENT = "SELECT count(*) FROM (SELECT at FROM bus WHERE sender IS ?1 ORDER BY seq DESC LIMIT ?3) WHERE at > ?2";
     BUS_LOG = "SELECT body FROM (SELECT seq, body FROM bus WHERE (?1 IS NULL OR kind = ?1) AND (?2 IS NULL OR sender = ?2) AND (?3 IS NULL OR addressee = ?3) ORDER BY seq DESC LIMIT ?4) ORDER BY seq";
     DELIVERY_ADD = "INSERT INTO deliveries (delivery, at) VALUES (?1, ?2) ON CONFLICT (delivery) DO NOTHING";
     DELIVERY_SEEN = "SELECT 1 FROM deliveries WHERE delivery = ?1";

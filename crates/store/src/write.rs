@@ -5,7 +5,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 use std::collections::BTreeSet;
 use std::path::Path;
 use stewards_core::ids::{EffectId, MessageId, ThreadId, TurnId};
-use stewards_core::machine::{Effect, Event, Fact, Fate, Outcome, Subject, World};
+use stewards_core::machine::{Effect, Event, Fact, Fate, Outcome, Sent, Subject, World};
 use stewards_core::moment::{Deadline, Moment};
 use stewards_core::snapshot::Snapshot;
 
@@ -150,6 +150,29 @@ impl Batch<'_> {
         Ok(self.tx.commit()?)
     }
 
+    /// What a sender of the bus has sent before: under this key of its own, and since
+    /// `since` (milliseconds), counted up to `most`.
+    pub fn sent(
+        &self,
+        sender: Option<&ThreadId>,
+        key: Option<&str>,
+        since: i64,
+        most: u32,
+    ) -> Result<Sent, StoreError> {
+        let sender = sender.map(ThreadId::as_str);
+        let mut sent = Sent::default();
+        if let Some(key) = key {
+            let mut same = self.tx.prepare_cached(sql::BUS_SAME)?;
+            let mut rows = same.query(params![key, sender])?;
+            while let Some(row) = rows.next()? {
+                sent.same.insert(ThreadId(row.get(0)?), row.get(1)?);
+            }
+        }
+        let mut recent = self.tx.prepare_cached(sql::BUS_RECENT)?;
+        sent.recent = recent.query_row(params![sender, since, most], |r| r.get(0))?;
+        Ok(sent)
+    }
+
     /// This webhook delivery was taken before.
     pub fn delivered(&self, delivery: &str) -> Result<bool, StoreError> {
         let mut seen = self.tx.prepare_cached(sql::DELIVERY_SEEN)?;
@@ -281,8 +304,16 @@ impl Batch<'_> {
             (_, Fact::BusSent { message }) => {
                 let body = serde_json::to_string(message).map_err(StoreError::row("bus"))?;
                 let (from, to) = (message.from.as_ref().map(|t| t.as_str()), message.to.as_str());
-                let row = params![message.seq, message.kind, from, to, message.field("ref"), at, body];
+                let owed = message.owes();
+                let row =
+                    params![message.seq, message.kind, from, to, message.field("ref"), at, owed, message.dedupe, body];
                 self.tx.prepare_cached(sql::BUS_ADD)?.execute(row)?;
+                if let Some(answered) = message.answers() {
+                    self.tx.prepare_cached(sql::BUS_CLOSED)?.execute([answered])?;
+                }
+            }
+            (_, Fact::OwedClosed { message, .. }) => {
+                self.tx.prepare_cached(sql::BUS_CLOSED)?.execute([message])?;
             }
             _ => {}
         }

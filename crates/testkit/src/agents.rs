@@ -125,7 +125,7 @@ fn worker(sim: &mut Sim, me: &Thread, n: usize) -> Next {
                     vec![("ref".into(), format!("pr:{}", pull.number)), ("evidence".into(), "tests pass".into())];
                 sim.act(Event::BusSent {
                     caller,
-                    draft: Draft { kind: "done".into(), to: vec![to], fields, body: None },
+                    draft: Draft { kind: "done".into(), to: vec![to], fields, ..Draft::default() },
                 });
             }
             Next::End(TurnEnd::Finished)
@@ -155,7 +155,7 @@ fn reviewer(sim: &mut Sim, me: &Thread, n: usize) -> Next {
                     ("next".into(), "approved".into()),
                 ];
                 let caller = Caller::Thread(me.id.clone());
-                let draft = Draft { kind: "report".into(), to: vec![worker.id.clone()], fields, body: None };
+                let draft = Draft { kind: "report".into(), to: vec![worker.id.clone()], fields, ..Draft::default() };
                 sim.act(Event::BusSent { caller, draft });
             }
             Next::End(TurnEnd::Finished)

@@ -102,6 +102,9 @@ pub enum Ask {
     Heartbeat {
         resource: String,
     },
+    Withdraw {
+        message: u64,
+    },
     Release {
         resource: String,
         force: Option<String>,
@@ -195,6 +198,7 @@ pub(crate) async fn act(web: &Web, caller: Caller, ask: Ask) -> Result<Reply, Re
         Ask::Wrote { pull, what } => Event::Wrote { caller, pull: pull_key(&pull)?, what },
         Ask::BusSend(draft) => Event::BusSent { caller, draft },
         Ask::Claim(ask) => Event::Claimed { caller, ask },
+        Ask::Withdraw { message } => Event::Withdrawn { caller, message },
         Ask::Heartbeat { resource } => Event::Heartbeat { caller, resource },
         Ask::Release { resource, force } => Event::Released { caller, resource, force },
     };

@@ -10,7 +10,7 @@ use http::StatusCode;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::time::Duration;
-use stewards_core::bus::{Claim, ClaimRow, check_epoch, claim_key, claim_rows};
+use stewards_core::bus::{Claim, ClaimRow, OwedRow, check_epoch, claim_key, claim_rows, owed_rows};
 use stewards_core::config::Skill;
 use stewards_core::ids::ThreadId;
 use stewards_core::machine::{Caller, World};
@@ -43,6 +43,7 @@ pub(crate) fn router() -> Router<Web> {
         .route("/claims/check", get(claim))
         .route("/claims/history", get(claim_history))
         .route("/bus", get(bus))
+        .route("/owed", get(owed))
         .route("/journal", get(journal))
         .route("/summary", get(summary))
         .route("/build", get(build))
@@ -329,6 +330,11 @@ async fn claim_history(
     let reader = web.reader().map_err(|e| store_failed(&e))?;
     let found = reader.claim_history(&now.world, &key, q.limit.unwrap_or(50).min(1_000));
     Ok(Json(found.map_err(|e| store_failed(&e))?))
+}
+
+/// What is owed an answer, oldest first.
+async fn owed(State(web): State<Web>) -> Json<Vec<OwedRow>> {
+    Json(owed_rows(&web.engine.now().world))
 }
 
 #[derive(Deserialize)]

@@ -1,5 +1,6 @@
 //! The claims book: who holds what until when, and who waits for it.
 
+use super::send::BusMessage;
 use crate::Millis;
 use crate::ids::ThreadId;
 use crate::machine::{Rows, World};
@@ -77,13 +78,15 @@ pub struct Waiter {
     pub gives_up: Deadline,
 }
 
-/// All claims by key, and all who wait by their place.
+/// All claims by key, all who wait by their place, and what is owed an answer.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ClaimsBook {
     pub held: Rows<String, Claim>,
     pub waiters: Rows<u64, Waiter>,
     /// The newest bus message's number; 0 before the first.
     pub last_message: u64,
+    /// Messages that owe an answer and have none, by their number.
+    pub owed: Rows<u64, BusMessage>,
     /// The highest epoch ever given.
     pub epoch: u64,
     /// The newest place in line ever given.

@@ -3,6 +3,7 @@
 mod claim;
 mod claims;
 mod kinds;
+mod owed;
 mod refs;
 mod send;
 mod wait;
@@ -12,7 +13,8 @@ pub use claims::{
     Claim, ClaimRow, ClaimsBook, DEFAULT_TTL, MAX_HOLD, MAX_TTL, Waiter, check_epoch, claim_rows, overlap, parse_ttl,
 };
 pub use kinds::{KINDS, Kind, Wake, kind, schema_line};
+pub use owed::{OwedRow, close_owed, owed_rows, withdraw};
 pub use refs::{check_ref, claim_key};
-pub use send::{BODY_CAP, BusMessage, Draft, send};
+pub use send::{BODY_CAP, BusMessage, Draft, OWNER, send};
 pub use wait::settle;
 pub(crate) use wait::{settling_deadlines, settling_is_due};

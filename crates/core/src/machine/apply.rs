@@ -282,7 +282,17 @@ fn merged_pulls(known: &[LinkedPull], seen: &[LinkedPull]) -> Vec<LinkedPull> {
 
 fn claims(world: &mut World, fact: &Fact) {
     match fact {
-        Fact::BusSent { message } => world.claims.last_message = message.seq,
+        Fact::BusSent { message } => {
+            let book = &mut world.claims;
+            book.last_message = message.seq;
+            if message.owes() {
+                book.owed.insert(message.seq, message.clone());
+            }
+            if let Some(answered) = message.answers() {
+                book.owed.remove(&answered);
+            }
+        }
+        Fact::OwedClosed { message, .. } => world.claims.owed.remove(message),
         Fact::ClaimTaken { claim, .. } => {
             world.claims.epoch = world.claims.epoch.max(claim.epoch);
             world.claims.held.insert(claim.key.clone(), claim.as_ref().clone());

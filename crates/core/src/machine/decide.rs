@@ -66,7 +66,7 @@ pub fn decide(view: &View<'_>, event: &Event, now: &Moment) -> Result<Outcome, R
         Event::Wrote { caller, pull, what } => stewards::wrote(out, caller, pull, what),
         Event::BusSent { caller, draft } => {
             let home = out.world.home(caller, draft.to.first());
-            bus::send(out, caller, &home, draft)?;
+            bus::send(out, &view.sent, caller, &home, draft)?;
         }
         Event::Claimed { caller, ask } => {
             let home = out.world.home(caller, None);
@@ -76,6 +76,7 @@ pub fn decide(view: &View<'_>, event: &Event, now: &Moment) -> Result<Outcome, R
             let home = out.world.home(caller, None);
             bus::heartbeat(out, caller, &home, resource)?;
         }
+        Event::Withdrawn { caller, message } => bus::withdraw(out, caller, *message)?,
         Event::ClaimsDue => bus::settle(out),
         Event::Released { caller, resource, force } => {
             let home = out.world.home(caller, None);

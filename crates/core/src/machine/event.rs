@@ -225,6 +225,11 @@ pub enum Event {
         caller: Caller,
         resource: String,
     },
+    /// Whoever asked needs no answer any more.
+    Withdrawn {
+        caller: Caller,
+        message: u64,
+    },
     /// Time has brought something about in the claims book.
     ClaimsDue,
     Released {
@@ -293,6 +298,7 @@ impl Event {
             | Event::BusSent { caller, .. }
             | Event::Claimed { caller, .. }
             | Event::Heartbeat { caller, .. }
+            | Event::Withdrawn { caller, .. }
             | Event::Released { caller, .. }
             | Event::MergePressed { caller, .. }
             | Event::NeedDone { caller, .. } => of(caller),

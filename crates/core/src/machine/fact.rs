@@ -295,6 +295,11 @@ pub enum Fact {
     BusSent {
         message: BusMessage,
     },
+    /// A message that owed an answer gets none.
+    OwedClosed {
+        message: u64,
+        why: String,
+    },
     ClaimTaken {
         claim: Box<Claim>,
         displaced: Option<ThreadId>,

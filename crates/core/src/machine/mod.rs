@@ -19,4 +19,4 @@ pub use fact::Fact;
 pub use outcome::{Fate, Outcome, Reply};
 pub use plan::{next_deadline, plan};
 pub use rows::Rows;
-pub use world::{Host, Project, Settings, Subject, View, World};
+pub use world::{Host, Project, Sent, Settings, Subject, View, World};

@@ -88,6 +88,8 @@ pub struct Settings {
     /// Worktrees may take so many bytes of disk together: beyond that those of idle
     /// threads go, the least recently used first; 0 for no limit.
     pub worktrees_max: u64,
+    /// Bus messages that one thread may send within a minute; 0 for no limit.
+    pub bus_per_minute: u32,
     /// A context of so many tokens is compacted after the turn; 0 for never.
     pub compact_at: u64,
     /// Agents that can be started. Empty where that is not known.
@@ -112,6 +114,7 @@ impl Default for Settings {
             grace: 5 * 60_000,
             retention: 30 * 86_400_000,
             worktrees_max: 50_000_000_000,
+            bus_per_minute: 60,
             compact_at: 120_000,
             providers: Vec::new(),
             model: "claude-code".into(),
@@ -269,12 +272,23 @@ impl World {
     }
 }
 
+/// What the sender of a bus message has sent before.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Sent {
+    /// Under the same key of its own: to whom, as which number.
+    pub same: BTreeMap<ThreadId, u64>,
+    /// Within the last minute.
+    pub recent: u32,
+}
+
 /// What a decision may look at.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct View<'a> {
     pub world: &'a World,
     /// The snapshot last observed of the binding that the event is about.
     pub seen: Option<&'a Snapshot>,
     /// This webhook delivery was taken before.
     pub delivered: bool,
+    /// What the sender of a bus message has sent before.
+    pub sent: Sent,
 }

@@ -181,6 +181,7 @@ pub fn line(fact: &Fact) -> Option<String> {
             format!("#{} {} to {}: {}", message.seq, message.kind, message.to, fields.join(" "))
         }
         Fact::ClaimTaken { claim, .. } => format!("{} holds {}: {}", claim.holder_name(), claim.key, claim.reason),
+        Fact::OwedClosed { message, why } => format!("#{message} gets no answer: {why}"),
         Fact::ClaimRenewed { key, expires } => format!("{key} was renewed until {}", expires.wall),
         Fact::ClaimWanted { key, by } => format!("{by} wants {key}; its holder was told"),
         Fact::ClaimWarned { key } => format!("the holder of {key} was told that its holding ends"),

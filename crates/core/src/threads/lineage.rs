@@ -128,6 +128,7 @@ pub(crate) fn put_away(out: &mut Outcome, id: &ThreadId) {
         out.thread(id, Fact::Archived { failed });
         super::ask::withdraw(out, id, "its thread was archived");
         crate::bus::release_all(out, id);
+        crate::bus::close_owed(out, id);
     }
     stop(out, id);
 }

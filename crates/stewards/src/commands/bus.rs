@@ -8,7 +8,7 @@ use crate::out::{self, Outcome};
 use clap::Parser;
 use serde_json::Value;
 use std::path::Path;
-use stewards_core::bus::{BusMessage, ClaimAsk, Draft, KINDS, claim_rows, kind, schema_line};
+use stewards_core::bus::{BusMessage, ClaimAsk, Draft, KINDS, Wake, claim_rows, kind, owed_rows, schema_line};
 use stewards_core::ids::ThreadId;
 use stewards_core::refusal::Refusal;
 use stewards_web::Ask;
@@ -28,6 +28,10 @@ pub fn run(dir: Option<&Path>, verb: BusVerb, json: bool) -> Outcome {
         BusVerb::Claims { history: Some(resource), .. } => history(dir, &resource, json),
         BusVerb::Claims { mine, stale, .. } => claims(dir, mine, stale, json),
         BusVerb::Log { kind, from, to, limit } => log(dir, kind, from, to, limit, json),
+        BusVerb::Unanswered { minutes, from, to, limit } => {
+            unanswered(dir, minutes, from.as_deref(), to.as_deref(), limit as usize, json)
+        }
+        BusVerb::Withdraw { message } => said(json, Client::new(dir)?.act(&Ask::Withdraw { message })?),
         BusVerb::Send { kind, message } => send(dir, &kind, message, json),
         BusVerb::Kind(args) => by_kind(dir, &args, json),
     }
@@ -42,8 +46,11 @@ fn by_kind(dir: Option<&Path>, args: &[String], json: bool) -> Outcome {
         return Err(Refusal::usage("unknown_kind", says, format!("kinds are {}", kinds.join(", "))).into());
     };
     let rest = &args[1..];
-    if rest.iter().any(|a| a == "--help" || a == "-h") || (name == "help" && rest.is_empty()) {
-        KINDS.iter().filter(|k| name == "help" || k.name == known.name).for_each(|k| out::line(&schema_line(k)));
+    if name == "help" && rest.is_empty() {
+        return help();
+    }
+    if rest.iter().any(|a| a == "--help" || a == "-h") {
+        out::line(&schema_line(known));
         return Ok(0);
     }
     let parsed = KindArgs::try_parse_from(rest)
@@ -73,7 +80,16 @@ fn send(dir: Option<&Path>, kind: &str, message: Message, json: bool) -> Outcome
     }
     let body = message.body_file.as_deref().map(text_file).transpose()?;
     let to = message.to.into_iter().map(ThreadId).collect();
-    said(json, Client::new(dir)?.act(&Ask::BusSend(Draft { kind: kind.to_owned(), to, fields, body }))?)
+    said(
+        json,
+        Client::new(dir)?.act(&Ask::BusSend(Draft {
+            kind: kind.to_owned(),
+            to,
+            fields,
+            body,
+            dedupe: message.dedupe_key,
+        }))?,
+    )
 }
 
 fn claims(dir: Option<&Path>, mine: bool, stale: bool, json: bool) -> Outcome {
@@ -115,6 +131,56 @@ fn claims(dir: Option<&Path>, mine: bool, stale: bool, json: bool) -> Outcome {
     }
     if all.is_empty() {
         out::line("Nothing is held.");
+    }
+    Ok(0)
+}
+
+fn unanswered(
+    dir: Option<&Path>,
+    minutes: u32,
+    from: Option<&str>,
+    to: Option<&str>,
+    limit: usize,
+    json: bool,
+) -> Outcome {
+    let mut all: Vec<Value> = view(dir, "/api/owed", |_, w| Ok(value(&owed_rows(w))))?;
+    let until = jiff::Timestamp::now() - jiff::SignedDuration::from_mins(minutes.into());
+    let old = |m: &Value| m["at"].as_str().and_then(|t| t.parse::<jiff::Timestamp>().ok()).is_none_or(|at| at <= until);
+    let fits = |m: &Value, name: &str, wanted: Option<&str>| wanted.is_none_or(|w| m[name].as_str() == Some(w));
+    all.retain(|m| old(m) && fits(m, "from", from) && fits(m, "to", to));
+    all.truncate(limit);
+    if json {
+        return out::json(&all);
+    }
+    for message in &all {
+        let text = |name: &str| message[name].as_str().unwrap_or("the owner").to_owned();
+        let fields: Vec<String> = message["fields"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .map(|f| format!("{}={}", f[0].as_str().unwrap_or_default(), f[1]))
+            .collect();
+        let (seq, kind) = (&message["seq"], text("kind"));
+        out::line(&format!("#{seq} {}  {} -> {}  [{kind}] {}", text("at"), text("from"), text("to"), fields.join(" ")));
+        out::line(&format!("    {}", text("command")));
+    }
+    if all.is_empty() {
+        out::line("Nothing is owed an answer.");
+    }
+    Ok(0)
+}
+
+/// From the kind table, and from the verbs' own help.
+fn help() -> Outcome {
+    use clap::CommandFactory;
+    let mut command = crate::cli::Cli::command();
+    if let Some(bus) = command.find_subcommand_mut("bus") {
+        out::line(bus.render_help().to_string().trim_end());
+    }
+    out::line("\nKinds, each a verb (* owes an answer, ! goes into a live turn):");
+    for kind in &KINDS {
+        let marks = [if kind.ack { '*' } else { ' ' }, if kind.wake == Wake::Immediate { '!' } else { ' ' }];
+        out::line(&format!("  {} {}", String::from_iter(marks), schema_line(kind)));
     }
     Ok(0)
 }

@@ -1,7 +1,7 @@
 //! The store against the real SQLite.
 
 use stewards_core::ids::{ProjectId, ThreadId, TurnId};
-use stewards_core::machine::{Event, Settings, View, decide};
+use stewards_core::machine::{Event, Sent, Settings, View, decide};
 use stewards_core::moment::Moment;
 use stewards_store::{DirLock, LockError, Reader, Store, sql};
 
@@ -13,7 +13,9 @@ fn moment(no: u64) -> Moment {
 fn take(store: &mut Store, event: &Event) {
     let world = store.load().unwrap();
     let no = store.last_event().unwrap() + 1;
-    let outcome = decide(&View { world: &world, seen: None, delivered: false }, event, &moment(no)).unwrap();
+    let outcome =
+        decide(&View { world: &world, seen: None, delivered: false, sent: Sent::default() }, event, &moment(no))
+            .unwrap();
     let batch = store.batch().unwrap();
     batch.record(event, &outcome).unwrap();
     batch.commit().unwrap();
@@ -61,7 +63,9 @@ fn facts_can_be_neither_changed_nor_deleted() {
 fn what_is_not_committed_leaves_nothing() {
     let mut store = Store::in_memory().unwrap();
     let world = store.load().unwrap();
-    let outcome = decide(&View { world: &world, seen: None, delivered: false }, &project(), &moment(1)).unwrap();
+    let outcome =
+        decide(&View { world: &world, seen: None, delivered: false, sent: Sent::default() }, &project(), &moment(1))
+            .unwrap();
     let batch = store.batch().unwrap();
     batch.record(&project(), &outcome).unwrap();
     drop(batch);

@@ -1,5 +1,6 @@
 //! Scenarios, kills and storms over the real heart and store.
 
+mod bus;
 mod claims;
 mod host_storms;
 mod hosts;
