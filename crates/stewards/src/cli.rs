@@ -2,6 +2,7 @@
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
+use stewards_core::bus::{KINDS, Kind, Wake, schema_line};
 
 /// Stewards manages tickets and pull requests with coding agents until they are done.
 #[derive(Debug, Parser)]
@@ -110,6 +111,7 @@ pub enum Command {
         verb: ThreadVerb,
     },
     /// The bus between threads
+    #[command(after_help = kinds())]
     Bus {
         #[command(subcommand)]
         verb: BusVerb,
@@ -122,6 +124,17 @@ pub enum Command {
     /// The agent of the demo and of the tests
     #[command(hide = true)]
     ScriptedAgent,
+}
+
+/// From the kind table: each kind is a verb.
+fn kinds() -> String {
+    let line = |kind: &Kind| {
+        let owes = if kind.ack { '*' } else { ' ' };
+        let steers = if kind.wake == Wake::Immediate { '!' } else { ' ' };
+        format!("  {owes}{steers} {}", schema_line(kind))
+    };
+    let all: Vec<String> = KINDS.iter().map(line).collect();
+    format!("Kinds, each a verb (* owes an answer, ! goes into a live turn):\n{}", all.join("\n"))
 }
 
 #[derive(Debug, Args)]

@@ -8,7 +8,7 @@ use crate::out::{self, Outcome};
 use clap::Parser;
 use serde_json::Value;
 use std::path::Path;
-use stewards_core::bus::{BusMessage, ClaimAsk, Draft, KINDS, Wake, claim_rows, kind, owed_rows, schema_line};
+use stewards_core::bus::{BusMessage, ClaimAsk, Draft, KINDS, claim_rows, kind, owed_rows, schema_line};
 use stewards_core::ids::ThreadId;
 use stewards_core::refusal::Refusal;
 use stewards_web::Ask;
@@ -170,17 +170,10 @@ fn unanswered(
     Ok(0)
 }
 
-/// From the kind table, and from the verbs' own help.
 fn help() -> Outcome {
     use clap::CommandFactory;
-    let mut command = crate::cli::Cli::command();
-    if let Some(bus) = command.find_subcommand_mut("bus") {
+    if let Some(bus) = crate::cli::Cli::command().find_subcommand_mut("bus") {
         out::line(bus.render_help().to_string().trim_end());
-    }
-    out::line("\nKinds, each a verb (* owes an answer, ! goes into a live turn):");
-    for kind in &KINDS {
-        let marks = [if kind.ack { '*' } else { ' ' }, if kind.wake == Wake::Immediate { '!' } else { ' ' }];
-        out::line(&format!("  {} {}", String::from_iter(marks), schema_line(kind)));
     }
     Ok(0)
 }
