@@ -250,7 +250,10 @@ fn no_interleaving_gives_two_holders_or_loses_one_who_waits() {
                 3..=4 => drop(claim(&mut sim, who, key, ttl, true)),
                 5 => drop(beat(&mut sim, who, key)),
                 6..=7 => drop(release(&mut sim, who, key)),
-                8 if rng.chance(100) => sim.crash(),
+                8 if rng.chance(100) => {
+                    sim.crash();
+                    sim.run(sim.now + MINUTE, |_| false);
+                }
                 _ => {
                     let wait = [SECOND, MINUTE, 15 * MINUTE, 3 * HOUR][rng.between(0, 3) as usize];
                     sim.run(sim.now + wait, |_| false);
@@ -261,6 +264,7 @@ fn no_interleaving_gives_two_holders_or_loses_one_who_waits() {
                 check(&sim, seed);
             }
         }
+        assert_eq!(&sim.store().load().unwrap(), sim.world(), "seed {seed}: the file holds what is in memory");
         sim.run(sim.now + 48 * HOUR, |_| false);
         assert!(sim.world().claims.waiters.is_empty(), "seed {seed}: somebody waits for ever");
         lines_are_served_in_order(&sim, seed);
