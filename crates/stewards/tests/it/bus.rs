@@ -1,7 +1,7 @@
 //! The bus from the command line, as threads use it.
 
 use crate::home::Home;
-use crate::rig::{stewards, told};
+use crate::rig::{request, stewards, told};
 use serde_json::Value;
 use std::process::Command;
 
@@ -68,6 +68,69 @@ impl Threads {
         assert_eq!(code, 0, "{args:?}: {out}{error}");
         out
     }
+}
+
+impl Threads {
+    /// A request to the tools, as this thread's agent makes it.
+    fn tool(&self, who: usize, method: &str, params: Value) -> Value {
+        let kept = std::fs::read_to_string(self.home.dir.path().join(&self.ids[who])).unwrap();
+        let token = kept.lines().next().unwrap();
+        let port: u16 = std::fs::read_to_string(self.home.data().join("port")).unwrap().trim().parse().unwrap();
+        let head = format!(
+            "POST /mcp HTTP/1.1\r\nContent-Type: application/json\r\nAccept: application/json, text/event-stream\r\n\
+             Authorization: Bearer {token}\r\n"
+        );
+        let body = serde_json::json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params});
+        let (status, text) = request(port, &head, body.to_string().as_bytes());
+        assert_eq!(status, 200, "{text}");
+        serde_json::from_str::<Value>(&text).unwrap()["result"].clone()
+    }
+
+    /// What a tool says, and whether it went well.
+    fn call(&self, who: usize, name: &str, arguments: Value) -> (String, bool) {
+        let result = self.tool(who, "tools/call", serde_json::json!({"name": name, "arguments": arguments}));
+        (result["content"][0]["text"].as_str().unwrap().to_owned(), result["isError"] != true)
+    }
+}
+
+#[test]
+fn tools_and_commands_are_one_door_to_the_bus() {
+    let t = Threads::new(2);
+    let tools = t.tool(0, "tools/list", serde_json::json!({}));
+    let all = tools["tools"].as_array().unwrap();
+    let names: Vec<&str> = all.iter().map(|tool| tool["name"].as_str().unwrap()).collect();
+    for name in ["steward_report", "bus_send", "bus_claim", "bus_release", "bus_heartbeat", "bus_check", "bus_withdraw"]
+    {
+        assert!(names.contains(&name), "{names:?}");
+    }
+    // All kinds that can be sent, from the one table.
+    let send = all.iter().find(|tool| tool["name"] == "bus_send").unwrap();
+    let kinds: Vec<&Value> = send["inputSchema"]["properties"]["kind"]["enum"].as_array().unwrap().iter().collect();
+    assert_eq!(kinds.len(), 10);
+    assert!(send["description"].as_str().unwrap().contains("report: ref, status (working|blocked|done), next"));
+
+    let (said, good) = t.call(0, "bus_claim", serde_json::json!({"resources": ["pr:7"], "reason": "mine"}));
+    assert!(good && said.contains("held pr:acme/shop#7"), "{said}");
+    assert_eq!(t.run(1, &["bus", "claim", "pr:7", "--reason", "x"]).2, 75);
+    let (said, good) =
+        t.call(1, "bus_claim", serde_json::json!({"resources": ["pr:007"], "reason": "x", "wait": true}));
+    assert!(!good && said.contains("number 1 in line"), "{said}");
+    assert!(t.call(0, "bus_release", serde_json::json!({"resource": "pr:7"})).1);
+    let (said, _) = t.call(1, "bus_claims", serde_json::json!({"mine": true}));
+    assert!(said.contains("\"granted\":true"), "{said}");
+    assert!(t.call(1, "bus_check", serde_json::json!({"resource": "pr:7", "epoch": 2})).1);
+    assert!(!t.call(0, "bus_check", serde_json::json!({"resource": "pr:7", "epoch": 1})).1);
+
+    let fields = serde_json::json!({"ref": "pr:7", "ask": "ready?"});
+    let question = serde_json::json!({"kind": "question", "to": [t.ids[1]], "fields": fields});
+    assert!(t.call(0, "bus_send", question).1);
+    let answer = serde_json::json!({"kind": "ack", "fields": {"ack_of": "1", "answer": "yes"}});
+    assert!(!t.call(0, "bus_send", answer.clone()).1, "only its addressee answers");
+    assert!(t.call(1, "bus_unanswered", serde_json::json!({"mine": true})).0.contains("ready?"));
+    assert!(t.call(1, "bus_send", answer).1);
+    let (said, good) =
+        t.call(0, "bus_send", serde_json::json!({"kind": "done", "to": [t.ids[1]], "fields": {"ref": "pr:7"}}));
+    assert!(!good && said.contains("a done needs `evidence`") && said.contains("done: ref, evidence"), "{said}");
 }
 
 #[test]

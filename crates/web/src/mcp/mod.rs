@@ -1,6 +1,8 @@
 //! Tools for agents: an MCP server in stateless JSON mode. Who calls is known
 //! by the thread's own token, per request.
 
+mod bus;
+
 use crate::Web;
 use axum::Router;
 use axum::extract::{Request, State};
@@ -18,12 +20,12 @@ use serde::Deserialize;
 use std::sync::Arc;
 use stewards_core::ids::ThreadId;
 use stewards_core::machine::{Caller, Event};
+use stewards_core::refusal::Refusal;
 use stewards_core::stewards::{Actor, Report, after_report};
 
 #[derive(Clone)]
 struct Tools {
     web: Web,
-    #[expect(dead_code, reason = "the macro reads the router through its own function")]
     tool_router: ToolRouter<Tools>,
 }
 
@@ -63,7 +65,7 @@ struct ReportInput {
 #[tool_router]
 impl Tools {
     fn new(web: Web) -> Self {
-        Tools { web, tool_router: Self::tool_router() }
+        Tools { web, tool_router: bus::with_kinds(Self::tool_router() + Self::bus_router()) }
     }
 
     #[tool(description = "Ends a steward's turn with its status record. It is taken whole or refused whole.")]
@@ -96,14 +98,16 @@ impl Tools {
                 says.extend(after_report(&self.web.engine.now().world, &thread));
                 CallToolResult::success(vec![ContentBlock::text(says.join("\n"))])
             }
-            Err(refusal) => {
-                CallToolResult::error(vec![ContentBlock::text(format!("{}\n{}", refusal.says, refusal.hint))])
-            }
+            Err(refusal) => refused(&refusal),
         })
     }
 }
 
-#[tool_handler]
+fn refused(refusal: &Refusal) -> CallToolResult {
+    CallToolResult::error(vec![ContentBlock::text(format!("{}\n{}", refusal.says, refusal.hint))])
+}
+
+#[tool_handler(router = self.tool_router)]
 impl ServerHandler for Tools {
     fn get_info(&self) -> ServerConfig {
         ServerConfig::new(ServerCapabilities::builder().enable_tools().build())
