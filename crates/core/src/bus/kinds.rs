@@ -68,6 +68,25 @@ pub fn schema_line(kind: &Kind) -> String {
     format!("{}: {}", kind.name, fields.join(", "))
 }
 
+/// The table for documents, as Markdown: `docs/bus.md` has it word for word.
+pub fn table() -> String {
+    let mut text =
+        String::from("| kind | fields, all of them | owes an ack | goes into a live turn |\n|---|---|---|---|\n");
+    for kind in &KINDS {
+        let line = schema_line(kind);
+        let fields = line.split_once(": ").map_or("", |(_, fields)| fields).replace('|', "\\|");
+        let forced = kind.ref_prefix.map(|p| format!("; its ref is a `{p}`")).unwrap_or_default();
+        let yes = |so: bool| if so { "yes" } else { "" };
+        text.push_str(&format!(
+            "| `{}` | {fields}{forced} | {} | {} |\n",
+            kind.name,
+            yes(kind.ack),
+            yes(kind.wake == Wake::Immediate)
+        ));
+    }
+    text
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -12,7 +12,7 @@ pub use claim::{ClaimAsk, REASON_CAP, claim, claim_one, heartbeat, release, rele
 pub use claims::{
     Claim, ClaimRow, ClaimsBook, DEFAULT_TTL, MAX_HOLD, MAX_TTL, Waiter, check_epoch, claim_rows, overlap, parse_ttl,
 };
-pub use kinds::{KINDS, Kind, Wake, kind, schema_line};
+pub use kinds::{KINDS, Kind, Wake, kind, schema_line, table};
 pub use owed::{OwedRow, close_owed, owed_rows, withdraw};
 pub use refs::{check_ref, claim_key};
 pub use send::{BODY_CAP, BusMessage, Draft, OWNER, send};

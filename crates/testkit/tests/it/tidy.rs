@@ -246,6 +246,13 @@ fn every_promise_names_a_file_and_a_test_that_are_there() {
 }
 
 #[test]
+fn the_bus_is_documented_by_its_own_table() {
+    let text = std::fs::read_to_string(root().join("docs/bus.md")).unwrap();
+    let table = stewards_core::bus::table();
+    assert!(text.contains(&table), "put this into docs/bus.md:\n{table}");
+}
+
+#[test]
 fn every_licence_that_comes_along_is_a_free_one() {
     const FREE: &[&str] = &[
         "MIT",
