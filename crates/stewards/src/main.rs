@@ -11,6 +11,7 @@ mod demo;
 mod files;
 mod gh;
 mod out;
+mod paths;
 mod serve;
 mod settings;
 mod twin;

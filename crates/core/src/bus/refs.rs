@@ -86,10 +86,22 @@ pub fn claim_key(value: &str, home: &RepoName) -> Result<String, Refusal> {
             store(value, rest)?;
             value.to_owned()
         }
-        "branch:" => format!("branch:{}:{rest}", home.folded()),
-        "path:" => format!("path:{}:{}", home.folded(), path(value, rest)?),
+        "branch:" => {
+            let (repo, name) = qualified(rest, home);
+            format!("branch:{}:{name}", repo.folded())
+        }
+        "path:" => {
+            let (repo, rest) = qualified(rest, home);
+            format!("path:{}:{}", repo.folded(), path(value, rest)?)
+        }
         _ => value.to_owned(),
     })
+}
+
+/// What stands before a colon is the repository, where it can be one.
+fn qualified<'a>(rest: &'a str, home: &RepoName) -> (RepoName, &'a str) {
+    let named = rest.split_once(':').and_then(|(repo, tail)| Some((RepoName::parse(repo)?, tail)));
+    named.unwrap_or_else(|| (home.clone(), rest))
 }
 
 /// A path in the repository, without `.` and empty segments.
@@ -130,6 +142,8 @@ mod tests {
         }
         assert_ne!(claim_key("pr:7", &RepoName("acme/other".into())).unwrap(), "pr:acme/shop#7");
         assert_eq!(claim_key("path:./src//a/", &home).unwrap(), "path:acme/shop:src/a");
+        assert_eq!(claim_key("path:Acme/Shop:src/a", &RepoName("acme/other".into())).unwrap(), "path:acme/shop:src/a");
+        assert_eq!(claim_key("branch:acme/shop:x/y", &RepoName("acme/other".into())).unwrap(), "branch:acme/shop:x/y");
     }
 
     #[test]

@@ -16,16 +16,20 @@ use stewards_web::Ask;
 pub fn run(dir: Option<&Path>, verb: BusVerb, json: bool) -> Outcome {
     match verb {
         BusVerb::Claim { resources, reason, ttl, wait, max_wait } => {
+            let resources = resources.iter().map(|r| resource(r)).collect::<anyhow::Result<_>>()?;
             let ask = ClaimAsk { resources, reason, ttl, wait, max_wait };
             said(json, Client::new(dir)?.act(&Ask::Claim(ask))?)
         }
-        BusVerb::Heartbeat { resource } => said(json, Client::new(dir)?.act(&Ask::Heartbeat { resource })?),
-        BusVerb::Check { resource, epoch } => check(dir, &resource, epoch, json),
-        BusVerb::Release { resource, force, reason } => {
+        BusVerb::Heartbeat { resource: typed } => {
+            said(json, Client::new(dir)?.act(&Ask::Heartbeat { resource: resource(&typed)? })?)
+        }
+        BusVerb::Check { resource: typed, epoch } => check(dir, &resource(&typed)?, epoch, json),
+        BusVerb::Release { resource: typed, force, reason } => {
+            let resource = resource(&typed)?;
             let force = if force { reason } else { None };
             said(json, Client::new(dir)?.act(&Ask::Release { resource, force })?)
         }
-        BusVerb::Claims { history: Some(resource), .. } => history(dir, &resource, json),
+        BusVerb::Claims { history: Some(typed), .. } => history(dir, &resource(&typed)?, json),
         BusVerb::Claims { mine, stale, .. } => claims(dir, mine, stale, json),
         BusVerb::Log { kind, from, to, limit } => log(dir, kind, from, to, limit, json),
         BusVerb::Unanswered { minutes, from, to, limit } => {
@@ -35,6 +39,11 @@ pub fn run(dir: Option<&Path>, verb: BusVerb, json: bool) -> Outcome {
         BusVerb::Send { kind, message } => send(dir, &kind, message, json),
         BusVerb::Kind(args) => by_kind(dir, &args, json),
     }
+}
+
+/// As it is known from any folder.
+fn resource(typed: &str) -> anyhow::Result<String> {
+    Ok(crate::paths::resolve(typed, &std::env::current_dir()?)?)
 }
 
 /// `bus <kind> …`: the same as `bus send --kind <kind> …`.
