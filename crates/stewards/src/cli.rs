@@ -475,18 +475,8 @@ pub enum BusVerb {
         #[arg(long, value_name = "RESOURCE", conflicts_with_all = ["mine", "stale"])]
         history: Option<String>,
     },
-    /// List messages
-    Log {
-        #[arg(long)]
-        kind: Option<String>,
-        #[arg(long)]
-        from: Option<String>,
-        #[arg(long)]
-        to: Option<String>,
-        /// The newest so many
-        #[arg(short = 'n', default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=1000))]
-        limit: u32,
-    },
+    /// List messages, with how far each has come
+    Log(BusLog),
     /// What is owed an answer, oldest first
     Unanswered {
         /// Only what was asked at least so many minutes ago
@@ -539,6 +529,49 @@ pub struct Message {
     /// There is no such flag
     #[arg(long, hide = true)]
     pub body: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub struct BusLog {
+    #[arg(long)]
+    pub kind: Option<String>,
+    #[arg(long)]
+    pub from: Option<String>,
+    #[arg(long)]
+    pub to: Option<String>,
+    #[arg(long = "ref", value_name = "REF")]
+    pub reference: Option<String>,
+    /// A time as 2026-11-30T22:00:00Z, or how long ago: 30m, 2h, 7d
+    #[arg(long, value_parser = time)]
+    pub since: Option<jiff::Timestamp>,
+    /// Only what was sent before that
+    #[arg(long, value_parser = time)]
+    pub before: Option<jiff::Timestamp>,
+    /// Only what this thread was sent and has not been given yet
+    #[arg(long, conflicts_with_all = ["kind", "from", "to", "reference", "since", "before", "undelivered"])]
+    pub unread: bool,
+    /// Only what waits, failed, or may have been lost with the daemon
+    #[arg(long, conflicts_with_all = ["kind", "from", "to", "reference", "since", "before"])]
+    pub undelivered: bool,
+    /// The newest so many
+    #[arg(short = 'n', default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub limit: u32,
+}
+
+/// A point in time, or so long ago.
+fn time(text: &str) -> Result<jiff::Timestamp, String> {
+    if let Ok(at) = text.parse() {
+        return Ok(at);
+    }
+    let bad = || format!("`{text}` is no time: write 2026-11-30T22:00:00Z, or 30m, 2h, 7d for so long ago");
+    let unit = match text.chars().last() {
+        Some('m') => 60,
+        Some('h') => 3_600,
+        Some('d') => 86_400,
+        _ => return Err(bad()),
+    };
+    let n: i64 = text[..text.len() - 1].parse().ok().filter(|n| (0..=100_000).contains(n)).ok_or_else(bad)?;
+    jiff::Timestamp::now().checked_sub(jiff::SignedDuration::from_secs(n * unit)).map_err(|_| bad())
 }
 
 /// The arguments of a verb that is a kind.

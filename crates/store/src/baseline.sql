@@ -95,6 +95,8 @@ CREATE TABLE messages (
   bus INTEGER
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX messages_of ON messages (thread, at);
+CREATE INDEX messages_bus ON messages (bus) WHERE bus IS NOT NULL;
+CREATE INDEX messages_open ON messages (state, bus) WHERE bus IS NOT NULL AND state <> 'consumed';
 
 CREATE TABLE bus (
   seq INTEGER PRIMARY KEY,
@@ -108,8 +110,16 @@ CREATE TABLE bus (
   dedupe TEXT,
   body TEXT NOT NULL
 ) STRICT;
-CREATE INDEX bus_of_sender ON bus (sender, seq);
-CREATE INDEX bus_of_addressee ON bus (addressee, seq);
+-- One for each way in which the log is asked for, newest first.
+CREATE INDEX bus_at ON bus (at);
+CREATE INDEX bus_kind ON bus (kind, at);
+CREATE INDEX bus_sender ON bus (sender, at);
+CREATE INDEX bus_sender_kind ON bus (sender, kind, at);
+CREATE INDEX bus_sender_addressee ON bus (sender, addressee, at);
+CREATE INDEX bus_addressee ON bus (addressee, at);
+CREATE INDEX bus_addressee_kind ON bus (addressee, kind, at);
+CREATE INDEX bus_ref ON bus (ref, at) WHERE ref IS NOT NULL;
+CREATE INDEX bus_ref_kind ON bus (ref, kind, at) WHERE ref IS NOT NULL;
 CREATE INDEX bus_owed ON bus (seq) WHERE owed = 1;
 CREATE INDEX bus_dedupe ON bus (dedupe, sender) WHERE dedupe IS NOT NULL;
 

@@ -13,7 +13,7 @@ mod write;
 
 pub use lock::{DirLock, LockError};
 pub use private::{private_dir, private_file};
-pub use read::{JournalLine, MessageRow, Reader, Told, TranscriptLine};
+pub use read::{BusFilter, BusRow, JournalLine, MessageRow, Reader, Told, TranscriptLine};
 pub use write::{Batch, OutboxRow, Store};
 
 /// The store could not read or write. Nothing half is left behind: the

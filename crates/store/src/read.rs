@@ -64,6 +64,29 @@ pub struct MessageRow {
     pub bus: Option<u64>,
 }
 
+/// Which messages of the bus are asked for.
+#[derive(Clone, Debug, Default)]
+pub struct BusFilter {
+    pub kind: Option<String>,
+    pub from: Option<String>,
+    pub to: Option<String>,
+    pub reference: Option<String>,
+    /// Milliseconds; from then on.
+    pub since: Option<i64>,
+    /// Milliseconds; earlier than that.
+    pub before: Option<i64>,
+    pub limit: u32,
+}
+
+/// A message of the bus, and how far it has come.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct BusRow {
+    #[serde(flatten)]
+    pub message: BusMessage,
+    /// queued, handed, consumed, unknown or failed; nothing where its thread is gone.
+    pub state: Option<String>,
+}
+
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct TranscriptLine {
     pub id: i64,
@@ -170,19 +193,43 @@ impl Reader {
         Ok(found?)
     }
 
-    /// The newest `limit` messages that fit, oldest first.
-    pub fn bus_log(
-        &self,
-        kind: Option<&str>,
-        from: Option<&str>,
-        to: Option<&str>,
-        limit: u32,
-    ) -> Result<Vec<BusMessage>, StoreError> {
-        let mut prepared = self.conn.prepare_cached(sql::BUS_LOG)?;
-        let mut found = prepared.query(params![kind, from, to, limit])?;
+    /// The newest messages that fit, oldest first.
+    pub fn bus_log(&self, of: &BusFilter) -> Result<Vec<BusRow>, StoreError> {
+        let statement = match (&of.from, &of.to, &of.reference, &of.kind) {
+            (Some(_), Some(_), _, _) => sql::BUS_LOG_SENDER_ADDRESSEE,
+            (_, _, Some(_), Some(_)) => sql::BUS_LOG_REF_KIND,
+            (_, _, Some(_), None) => sql::BUS_LOG_REF,
+            (Some(_), None, None, Some(_)) => sql::BUS_LOG_SENDER_KIND,
+            (Some(_), None, None, None) => sql::BUS_LOG_SENDER,
+            (None, Some(_), None, Some(_)) => sql::BUS_LOG_ADDRESSEE_KIND,
+            (None, Some(_), None, None) => sql::BUS_LOG_ADDRESSEE,
+            (None, None, None, Some(_)) => sql::BUS_LOG_KIND,
+            (None, None, None, None) => sql::BUS_LOG,
+        };
+        let since = of.since.unwrap_or(i64::MIN);
+        let before = of.before.unwrap_or(i64::MAX);
+        self.bus_rows(statement, params![of.kind, of.from, of.to, of.reference, since, before, of.limit])
+    }
+
+    /// What a thread was sent and has not been given yet, oldest first.
+    pub fn bus_unread(&self, thread: &ThreadId, limit: u32) -> Result<Vec<BusRow>, StoreError> {
+        self.bus_rows(sql::BUS_UNREAD, params![thread.as_str(), limit])
+    }
+
+    /// What waits, failed, or may have been lost with the daemon: the newest, oldest first.
+    pub fn bus_undelivered(&self, limit: u32) -> Result<Vec<BusRow>, StoreError> {
+        let mut all = self.bus_rows(sql::BUS_UNDELIVERED, params![limit])?;
+        all.reverse();
+        Ok(all)
+    }
+
+    fn bus_rows(&self, statement: &str, with: &[&dyn rusqlite::ToSql]) -> Result<Vec<BusRow>, StoreError> {
+        let mut prepared = self.conn.prepare_cached(statement)?;
+        let mut found = prepared.query(with)?;
         let mut all = Vec::new();
         while let Some(row) = found.next()? {
-            all.push(serde_json::from_str(&row.get::<_, String>(0)?).map_err(StoreError::row("bus"))?);
+            let message = serde_json::from_str(&row.get::<_, String>(0)?).map_err(StoreError::row("bus"))?;
+            all.push(BusRow { message, state: row.get(1)? });
         }
         Ok(all)
     }

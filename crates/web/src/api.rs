@@ -20,7 +20,7 @@ use stewards_core::stewards::{self, Binding, LinkedPull};
 use stewards_core::threads::{
     EnvironmentRow, Role, Status, ThreadRow, environment_rows, known, thread_row, thread_rows, unknown,
 };
-use stewards_store::{StoreError, Told};
+use stewards_store::{BusFilter, BusRow, StoreError, Told};
 
 pub(crate) fn router() -> Router<Web> {
     Router::new()
@@ -342,13 +342,39 @@ struct BusLog {
     kind: Option<String>,
     from: Option<String>,
     to: Option<String>,
+    #[serde(rename = "ref")]
+    reference: Option<String>,
+    /// Milliseconds.
+    since: Option<i64>,
+    before: Option<i64>,
+    /// Only what was sent to the caller and not given to it yet.
+    #[serde(default)]
+    unread: bool,
+    /// Only what waits, failed, or may have been lost with the daemon.
+    #[serde(default)]
+    undelivered: bool,
     limit: Option<u32>,
 }
 
-async fn bus(State(web): State<Web>, Query(q): Query<BusLog>) -> Answer<Vec<stewards_core::bus::BusMessage>> {
+async fn bus(
+    State(web): State<Web>,
+    Extension(caller): Extension<Caller>,
+    Query(q): Query<BusLog>,
+) -> Answer<Vec<BusRow>> {
     let reader = web.reader().map_err(|e| store_failed(&e))?;
-    let limit = q.limit.unwrap_or(50).min(10_000);
-    let found = reader.bus_log(q.kind.as_deref(), q.from.as_deref(), q.to.as_deref(), limit);
+    let limit = q.limit.unwrap_or(50).clamp(1, 1_000);
+    let found = match (&caller, q.unread, q.undelivered) {
+        (Caller::Thread(me), true, _) => reader.bus_unread(me, limit),
+        (Caller::Person, true, _) => {
+            let says = "the owner is sent nothing on the bus, so nothing is unread";
+            return Err(no(Refusal::usage("not_a_thread", says, "see what waits: stewards bus log --undelivered")));
+        }
+        (_, false, true) => reader.bus_undelivered(limit),
+        (_, false, false) => {
+            let BusLog { kind, from, to, reference, since, before, .. } = q;
+            reader.bus_log(&BusFilter { kind, from, to, reference, since, before, limit })
+        }
+    };
     Ok(Json(found.map_err(|e| store_failed(&e))?))
 }
 

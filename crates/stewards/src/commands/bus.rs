@@ -2,7 +2,7 @@
 
 use super::lists::{self, value, view};
 use super::{said, text_file};
-use crate::cli::{BusVerb, KindArgs, Message};
+use crate::cli::{BusLog, BusVerb, KindArgs, Message};
 use crate::client::{Client, escape};
 use crate::out::{self, Outcome};
 use clap::Parser;
@@ -11,6 +11,7 @@ use std::path::Path;
 use stewards_core::bus::{BusMessage, ClaimAsk, Draft, KINDS, claim_rows, kind, owed_rows, schema_line};
 use stewards_core::ids::ThreadId;
 use stewards_core::refusal::Refusal;
+use stewards_store::BusFilter;
 use stewards_web::Ask;
 
 pub fn run(dir: Option<&Path>, verb: BusVerb, json: bool) -> Outcome {
@@ -31,7 +32,7 @@ pub fn run(dir: Option<&Path>, verb: BusVerb, json: bool) -> Outcome {
         }
         BusVerb::Claims { history: Some(typed), .. } => history(dir, &resource(&typed)?, json),
         BusVerb::Claims { mine, stale, .. } => claims(dir, mine, stale, json),
-        BusVerb::Log { kind, from, to, limit } => log(dir, kind, from, to, limit, json),
+        BusVerb::Log(asked) => log(dir, &asked, json),
         BusVerb::Unanswered { minutes, from, to, limit } => {
             unanswered(dir, minutes, from.as_deref(), to.as_deref(), limit as usize, json)
         }
@@ -216,28 +217,44 @@ fn history(dir: Option<&Path>, resource: &str, json: bool) -> Outcome {
     Ok(0)
 }
 
-fn log(
-    dir: Option<&Path>,
-    kind: Option<String>,
-    from: Option<String>,
-    to: Option<String>,
-    limit: u32,
-    json: bool,
-) -> Outcome {
-    let mut path = format!("/api/bus?limit={limit}");
-    for (name, given) in [("kind", &kind), ("from", &from), ("to", &to)] {
+fn log(dir: Option<&Path>, asked: &BusLog, json: bool) -> Outcome {
+    let mut path = format!("/api/bus?limit={}&unread={}&undelivered={}", asked.limit, asked.unread, asked.undelivered);
+    for (name, given) in [("kind", &asked.kind), ("from", &asked.from), ("to", &asked.to), ("ref", &asked.reference)] {
         if let Some(given) = given {
             path.push_str(&format!("&{name}={}", escape(given)));
         }
     }
-    let all: Vec<BusMessage> = view(dir, &path, |reader, _| {
-        Ok(value(&reader.bus_log(kind.as_deref(), from.as_deref(), to.as_deref(), limit)?))
+    for (name, given) in [("since", asked.since), ("before", asked.before)] {
+        if let Some(given) = given {
+            path.push_str(&format!("&{name}={}", given.as_millisecond()));
+        }
+    }
+    let all: Vec<Value> = view(dir, &path, |reader, _| {
+        let BusLog { kind, from, to, reference, since, before, .. } = asked;
+        let ms = |at: &Option<jiff::Timestamp>| at.map(|t| t.as_millisecond());
+        let filter = BusFilter {
+            kind: kind.clone(),
+            from: from.clone(),
+            to: to.clone(),
+            reference: reference.clone(),
+            since: ms(since),
+            before: ms(before),
+            limit: asked.limit,
+        };
+        let found = match (asked.unread, asked.undelivered) {
+            (true, _) => return Ok(None),
+            (false, true) => reader.bus_undelivered(asked.limit),
+            (false, false) => reader.bus_log(&filter),
+        };
+        Ok(value(&found?))
     })?;
     if json {
         return out::json(&all);
     }
-    for message in all {
-        out::line(&format!("to {}: {}", message.to, message.injected()));
+    for row in all {
+        let state = row["state"].as_str().unwrap_or("gone").to_owned();
+        let message: BusMessage = serde_json::from_value(row)?;
+        out::line(&format!("to {} ({state}): {}", message.to, message.injected()));
     }
     Ok(0)
 }

@@ -194,6 +194,39 @@ fn a_question_is_sent_once_answered_by_its_addressee_and_listed_until_then() {
     assert!(t.good(1, &ack).contains(&format!("sent #2 ack to {}", t.ids[0])));
     assert_eq!(t.good(0, &["bus", "unanswered", "--json"]).trim(), "[]");
     t.good(0, &["bus", "question", "--to", &to, "--ref", "task:A-1", "--field", "ask=and now?"]);
+    let log = |more: &[&str]| -> Vec<u64> {
+        let all = t.good(0, &[&["bus", "log", "--json"], more].concat());
+        let all: Vec<Value> = serde_json::from_str(&all).unwrap();
+        all.iter().map(|m| m["seq"].as_u64().unwrap()).collect()
+    };
+    let (me, ago) = (t.ids[0].as_str(), "1h");
+    for (more, seqs) in [
+        (vec![], vec![1, 2, 3]),
+        (vec!["-n", "2"], vec![2, 3]),
+        (vec!["--kind", "question"], vec![1, 3]),
+        (vec!["--from", me], vec![1, 3]),
+        (vec!["--to", me], vec![2]),
+        (vec!["--ref", "task:A-1"], vec![1, 3]),
+        (vec!["--ref", "task:A-1", "--kind", "ack"], vec![]),
+        (vec!["--from", me, "--kind", "question", "--since", ago], vec![1, 3]),
+        (vec!["--to", me, "--kind", "ack"], vec![2]),
+        (vec!["--from", me, "--to", &to, "--ref", "task:A-1", "--kind", "question"], vec![1, 3]),
+        (vec!["--from", me, "--to", &to, "--before", ago], vec![]),
+        (vec!["--since", "0m"], vec![]),
+    ] {
+        assert_eq!(log(&more), seqs, "{more:?}");
+    }
+    // What is not consumed is undelivered; of whom it waits for it is unread.
+    t.home.good(&["thread", "wait", &to]);
+    t.home.good(&["stop", "--all"]);
+    t.good(0, &["bus", "note", "--to", &to, "--body-file", &t.home.dir.path().join("prompt.md").display().to_string()]);
+    assert_eq!(log(&["--undelivered"]), [4]);
+    assert!(t.good(1, &["bus", "log", "--unread"]).contains("(queued): [bus #4 note"));
+    assert_eq!(t.good(0, &["bus", "log", "--unread", "--json"]).trim(), "[]");
+    assert_eq!(t.home.run(&["bus", "log", "--unread"]).2, 2);
+    t.home.good(&["resume"]);
+    t.home.good(&["thread", "wait", &to]);
+    assert!(log(&["--undelivered"]).is_empty());
     t.good(0, &["bus", "withdraw", "3"]);
     assert_eq!(t.run(0, &["bus", "withdraw", "3"]).2, 1);
 }

@@ -133,8 +133,8 @@ fn the_line_is_first_come_first_served_and_nobody_jumps_it() {
 fn who_waits_leaves_by_release_by_time_and_by_being_archived() {
     let (mut sim, t) = threads(4);
     claim(&mut sim, &t[0], KEY, "4h", false).unwrap();
-    for who in 1..4 {
-        assert_eq!(code(claim(&mut sim, &t[who], KEY, "30m", true)), "waiting");
+    for who in &t[1..4] {
+        assert_eq!(code(claim(&mut sim, who, KEY, "30m", true)), "waiting");
     }
     release(&mut sim, &t[1], KEY).unwrap();
     sim.tell(Event::Archived { caller: Caller::Person, thread: t[2].clone(), yes: true }).unwrap();
