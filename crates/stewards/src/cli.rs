@@ -306,7 +306,7 @@ pub enum ThreadVerb {
         #[arg(long, short)]
         follow: bool,
     },
-    /// Wait until a thread rests: exit 0 idle, 1 failed or waiting for something, 75 still at work
+    /// Wait until a thread rests: exit 0 idle or never begun, 1 failed or waiting for something, 75 still at work
     Wait {
         id: String,
         /// Seconds

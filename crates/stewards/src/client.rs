@@ -21,6 +21,8 @@ pub struct Client {
     socket: PathBuf,
     token: Option<String>,
     patience: Duration,
+    /// What to do where nobody answers.
+    hint: String,
     runtime: tokio::runtime::Runtime,
 }
 
@@ -29,29 +31,23 @@ impl Client {
     /// elsewhere `daemon.json` of the directory says where.
     pub fn new(dir: Option<&Path>) -> anyhow::Result<Client> {
         let named = std::env::var_os("STEWARDS_SOCKET").filter(|s| !s.is_empty()).map(PathBuf::from);
-        let socket = match named {
-            Some(socket) => socket,
+        let (socket, hint) = match named {
+            Some(socket) => (socket, "its owner starts it: stewards serve start".to_owned()),
             None => {
                 let dir = settings::dir(dir)?;
-                let none = || {
-                    unreachable(
-                        "no_daemon",
-                        format!("no daemon runs on {}", dir.display()),
-                        format!("start one: stewards serve --dir {}", shell(&dir.to_string_lossy())),
-                    )
-                };
-                settings::daemon(&dir).ok_or_else(none)?.socket
+                let none = || unreachable("no_daemon", format!("no daemon runs on {}", dir.display()), start(&dir));
+                (settings::daemon(&dir).ok_or_else(none)?.socket, start(&dir))
             }
         };
         let runtime = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build()?;
         let token = std::env::var("STEWARDS_TOKEN").ok().filter(|t| !t.is_empty());
-        Ok(Client { socket, token, patience: PATIENCE, runtime })
+        Ok(Client { socket, token, patience: PATIENCE, hint, runtime })
     }
 
     /// Of one socket, as the owner, and not waiting for longer than `patience`.
     pub fn of_socket(socket: PathBuf, patience: Duration) -> anyhow::Result<Client> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build()?;
-        Ok(Client { socket, token: None, patience, runtime })
+        Ok(Client { socket, token: None, patience, hint: "it may be starting".to_owned(), runtime })
     }
 
     pub fn get<T: DeserializeOwned>(&self, path: &str) -> anyhow::Result<T> {
@@ -80,7 +76,7 @@ impl Client {
             unreachable(
                 "no_daemon",
                 format!("the daemon at {} does not answer: {e}", self.socket.display()),
-                "start it: stewards serve",
+                self.hint.clone(),
             )
         };
         let stream = tokio::net::UnixStream::connect(&self.socket).await.map_err(|e| lost(&e))?;
@@ -110,6 +106,10 @@ impl Client {
             _ => Err(unreachable("odd_answer", format!("the daemon answered {status}: {value}"), "see its log")),
         }
     }
+}
+
+fn start(dir: &Path) -> String {
+    format!("start one: stewards serve start --dir {}", shell(&dir.to_string_lossy()))
 }
 
 /// Escapes one part of a path or a query.

@@ -101,6 +101,9 @@ fn of_checkout(path: &Path) -> anyhow::Result<Ask> {
         let hint = "name a checkout that has an `origin`, or give a name with --repo and --remote";
         Refusal::usage("no_origin", says, hint)
     };
+    if !path.is_dir() {
+        return Err(no(format!("{} is no directory", path.display())).into());
+    }
     let remote = stewards_agents::origin(path).ok_or_else(|| no(format!("{} has no origin", path.display())))?;
     let repo = RepoName::of_remote(&remote).ok_or_else(|| no(format!("`{remote}` names no owner and repository")))?;
     let name = repo.0.rsplit('/').next().unwrap_or_default().to_owned();

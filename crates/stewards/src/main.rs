@@ -23,13 +23,13 @@ fn main() -> ExitCode {
     let called_as = std::env::args_os().next().map(std::path::PathBuf::from);
     let name = called_as.as_deref().and_then(|p| p.file_name()).and_then(|n| n.to_str()).unwrap_or("stewards");
     if name == "gh" {
-        return out::finish(gh::run(std::env::args().skip(1).collect()));
+        return out::finish(gh::run(std::env::args().skip(1).collect()), false);
     }
     let mut args: Vec<std::ffi::OsString> = std::env::args_os().collect();
     // Under the name `bb`, `bb stewards X` is `stewards X`.
     if name == "bb" && args.get(1).is_some_and(|a| a == "stewards") {
         args.remove(1);
     }
-    let cli = cli::Cli::parse_from(args);
-    out::finish(commands::run(cli))
+    let json = args.iter().any(|a| a == "--json");
+    out::finish(commands::run(cli::Cli::parse_from(args)), json)
 }

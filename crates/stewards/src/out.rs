@@ -8,12 +8,16 @@ use stewards_core::text::plain;
 /// A command's end: an exit code, or an error with its sentence and hint.
 pub type Outcome = Result<u8, anyhow::Error>;
 
-/// Says what went wrong, if anything, and gives the exit code.
-pub fn finish(outcome: Outcome) -> ExitCode {
+/// Says what went wrong, if anything, and gives the exit code. Programs that asked for
+/// JSON have it on standard output as well.
+pub fn finish(outcome: Outcome, as_json: bool) -> ExitCode {
     match outcome {
         Ok(code) => ExitCode::from(code),
         Err(error) => match error.downcast_ref::<Refusal>() {
             Some(refusal) => {
+                if as_json {
+                    line(&serde_json::json!({ "refusal": refusal }).to_string());
+                }
                 eprintln!("Error: {}\nHint: {}", plain(&refusal.says), plain(&refusal.hint));
                 ExitCode::from(refusal.exit.code())
             }

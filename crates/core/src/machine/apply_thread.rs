@@ -20,7 +20,10 @@ pub(super) fn apply(world: &mut World, id: &ThreadId, fact: &Fact, at: &Moment) 
     let Some(row) = world.threads.get_mut(id) else { return };
     match fact {
         Fact::MessageAccepted { message } => {
-            row.queue.push(message.clone());
+            // What a cut or failed turn was about comes before what was said since.
+            let again = |m: &&Queued| m.cause == "resume";
+            let at = if again(&message) { row.queue.iter().take_while(again).count() } else { row.queue.len() };
+            row.queue.insert(at, message.clone());
             row.held = false;
         }
         Fact::MessageDropped { message } => row.queue.retain(|m| m.id != *message),

@@ -269,7 +269,8 @@ pub fn detail(world: &World, binding: &Binding, now: &Moment) -> Detail {
 
 pub fn project_row(world: &World, project: &Project) -> ProjectRow {
     let mut problems: Vec<String> = project.config.problems.iter().map(ToString::to_string).collect();
-    problems.extend(project.unread.iter().map(|s| format!(".bb could not be read, so the last one counts: {s}")));
+    let counts = if project.config.commit.is_empty() { "" } else { ", so the last one counts" };
+    problems.extend(project.unread.iter().map(|s| format!(".bb could not be read{counts}: {s}")));
     problems.extend(project.trouble.iter().map(|s| format!("the last sweep failed: {s}")));
     if project.config.project.is_none() && project.config.commit.is_empty() {
         problems.push("the configuration was not read yet".into());

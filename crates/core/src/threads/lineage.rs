@@ -90,7 +90,12 @@ fn preview(world: &World, verb: &str, all: &[ThreadId]) -> Refusal {
         .filter_map(|id| world.threads.get(id))
         .map(|t| format!("{} {} ({}): {}", t.role.word(), t.id, t.status.word(), one_line(&t.title)))
         .collect();
-    Refusal::not_met("needs_yes", format!("this {verb} {} threads: {}", all.len(), lines.join("; ")), "add --yes")
+    let says = format!("this {verb} {} threads: {}", all.len(), lines.join("; "));
+    Refusal::not_met(
+        "needs_yes",
+        says,
+        "add --yes; work in a worktree that is nowhere else is kept aside: stewards env list",
+    )
 }
 
 /// Archives a thread and everything whose life it owns. More than itself needs

@@ -10,7 +10,7 @@ use crate::refusal::Refusal;
 /// waits on until the next message.
 pub fn stop_asked(out: &mut Outcome, caller: &Caller, id: &ThreadId) -> Result<(), Refusal> {
     let thread = known(&out.world, id)?;
-    let status = thread.status;
+    let (status, archived) = (thread.status, thread.archived.is_some());
     let waits = !thread.queue.is_empty();
     owns(&out.world, caller, id)?;
     if waits {
@@ -18,6 +18,7 @@ pub fn stop_asked(out: &mut Outcome, caller: &Caller, id: &ThreadId) -> Result<(
     }
     match status {
         Status::Stopping => out.say(format!("{id} is being stopped")),
+        _ if archived => out.say(format!("{id} is archived; nothing of it runs")),
         Status::Pending if waits => out.say(format!("{id} runs nothing yet; what waits for it waits on")),
         Status::Pending => out.say(format!("{id} runs nothing")),
         _ => {

@@ -160,8 +160,13 @@ pub fn retry_asked(out: &mut Outcome, caller: &Caller, id: &ThreadId) -> Result<
     owns(&out.world, caller, id)?;
     let Some(thread) = out.world.threads.get(id) else { return Ok(()) };
     let broken = matches!(thread.environment.state, EnvironmentState::Failed { .. });
-    if thread.turn.is_some() || (thread.failed.is_none() && !broken) {
-        let says = format!("the last turn of {id} did not fail");
+    let says = match (thread.turn.is_some(), thread.turns) {
+        (true, _) => Some(format!("{id} is at work")),
+        _ if thread.failed.is_some() || broken => None,
+        (false, 0) => Some(format!("{id} has had no turn yet")),
+        (false, _) => Some(format!("the last turn of {id} did not fail")),
+    };
+    if let Some(says) = says {
         return Err(Refusal::not_met("no_failed_turn", says, format!("see: stewards thread show {id}")));
     }
     retry(out, id);

@@ -14,6 +14,7 @@ use stewards_core::ids::{ThreadId, TurnId};
 pub const AGENT: &str = r#"
 import json, os, signal, subprocess, sys, time
 log = open(sys.argv[1], "a", buffering=1)
+with open(sys.argv[1] + "." + os.environ["STEWARDS_THREAD"], "w") as f: f.write(os.environ["STEWARDS_TOKEN"])
 def say(m):
     m["jsonrpc"] = "2.0"
     sys.stdout.write(json.dumps(m) + "\n"); sys.stdout.flush()
@@ -85,7 +86,47 @@ pub struct Daemon {
     child: Child,
     /// The whole directory goes with it.
     own: bool,
-    line: Mutex<BufReader<UnixStream>>,
+    #[allow(dead_code, reason = "one of the two benches opens more connections")]
+    socket: PathBuf,
+    line: Mutex<Client>,
+}
+
+/// One connection that is kept, as the owner or with a thread's token.
+pub struct Client {
+    line: BufReader<UnixStream>,
+    token: String,
+}
+
+impl Client {
+    fn new(socket: &Path, token: String) -> Client {
+        Client { line: BufReader::new(UnixStream::connect(socket).expect("the socket")), token }
+    }
+
+    /// The answer's body, whatever its status.
+    pub fn send(&mut self, method: &str, path: &str, body: &str) -> Value {
+        let line = &mut self.line;
+        let token = &self.token;
+        let head = format!(
+            "{method} {path} HTTP/1.1\r\nhost: x\r\n{token}content-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
+            body.len()
+        );
+        line.get_mut().write_all(head.as_bytes()).expect("a request");
+        let mut length = 0;
+        loop {
+            let mut header = String::new();
+            line.read_line(&mut header).expect("a header");
+            let lower = header.to_ascii_lowercase();
+            if let Some(n) = lower.strip_prefix("content-length:") {
+                length = n.trim().parse().expect("a length");
+            }
+            if header.trim().is_empty() {
+                break;
+            }
+        }
+        let mut bytes = vec![0; length];
+        line.read_exact(&mut bytes).expect("a body");
+        serde_json::from_slice(&bytes).expect("JSON")
+    }
 }
 
 impl Daemon {
@@ -115,7 +156,7 @@ impl Daemon {
         let script = home.join("agent.py");
         std::fs::write(&script, AGENT).expect("the agent");
         let settings = json!({
-            "turns_per_hour": 0, "max_live": 100, "max_live_project": 100, "sweep_ms": 86_400_000_i64,
+            "turns_per_hour": 0, "bus_per_minute": 0, "max_live": 100, "max_live_project": 100, "sweep_ms": 86_400_000_i64,
             "providers": {"bench": {"command": "python3", "args": [script, home.join("heard")]}},
         });
         std::fs::write(home.join("settings.json"), settings.to_string()).expect("settings");
@@ -136,40 +177,32 @@ impl Daemon {
             }
             std::thread::sleep(Duration::from_millis(1));
         };
-        let line = UnixStream::connect(socket).expect("the socket");
-        Daemon { home: home.to_owned(), child, own: false, line: Mutex::new(BufReader::new(line)) }
+        let line = Mutex::new(Client::new(&socket, String::new()));
+        Daemon { home: home.to_owned(), child, own: false, socket, line }
     }
 
-    fn send(&self, method: &str, path: &str, body: &str) -> Value {
-        let mut line = self.line.lock().expect("one at a time");
-        let head = format!(
-            "{method} {path} HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
-            body.len()
-        );
-        line.get_mut().write_all(head.as_bytes()).expect("a request");
-        let mut length = 0;
-        loop {
-            let mut header = String::new();
-            line.read_line(&mut header).expect("a header");
-            let lower = header.to_ascii_lowercase();
-            if let Some(n) = lower.strip_prefix("content-length:") {
-                length = n.trim().parse().expect("a length");
-            }
-            if header.trim().is_empty() {
-                break;
-            }
-        }
-        let mut bytes = vec![0; length];
-        line.read_exact(&mut bytes).expect("a body");
-        serde_json::from_slice(&bytes).expect("JSON")
+    fn line(&self) -> std::sync::MutexGuard<'_, Client> {
+        self.line.lock().expect("one at a time")
+    }
+
+    #[allow(dead_code, reason = "one of the two benches uses it")]
+    /// Another connection, as a thread whose agent has run.
+    pub fn client(&self, thread: &str) -> Client {
+        let token = std::fs::read_to_string(self.home.join(format!("heard.{thread}"))).expect("its token");
+        Client::new(&self.socket, format!("x-stewards-token: {token}\r\n"))
+    }
+
+    #[allow(dead_code, reason = "one of the two benches uses it")]
+    pub fn home(&self) -> &Path {
+        &self.home
     }
 
     pub fn get(&self, path: &str) -> Value {
-        self.send("GET", path, "")
+        self.line().send("GET", path, "")
     }
 
     pub fn act(&self, ask: &Value) -> Value {
-        let answer = self.send("POST", "/api/act", &ask.to_string());
+        let answer = self.line().send("POST", "/api/act", &ask.to_string());
         assert!(answer.get("refusal").is_none(), "{answer}");
         answer
     }

@@ -30,7 +30,10 @@ pub fn view<T: DeserializeOwned>(
     let file = settings::dir(dir)?.join(stewards_store::FILE);
     let Ok(reader) = Reader::open(&file) else { return Err(error) };
     match offline(&reader, &reader.world()?)? {
-        Some(value) => Ok(serde_json::from_value(value)?),
+        Some(value) => {
+            eprintln!("No daemon runs: this is how things stood when the last one ended.");
+            Ok(serde_json::from_value(value)?)
+        }
         None => Err(error),
     }
 }

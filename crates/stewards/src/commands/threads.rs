@@ -77,7 +77,12 @@ pub fn run(dir: Option<&Path>, verb: ThreadVerb, json: bool) -> Outcome {
         ThreadVerb::Update { id, title, permission, parent_notifications, metadata } => {
             let metadata = metadata.iter().map(|m| named_value(m)).collect::<anyhow::Result<_>>()?;
             let (permission, notify) = (permission.map(Into::into), parent_notifications.map(on));
-            update(id, Update { title, permission, notify, read: None, metadata })
+            let changes = Update { title, permission, notify, read: None, metadata };
+            if changes == Update::default() {
+                let hint = "--title, --permission, --parent-notifications or --metadata";
+                return Err(Refusal::usage("nothing_to_do", "nothing is named to be changed", hint).into());
+            }
+            update(id, changes)
         }
         ThreadVerb::Queue { drop: Some(message), .. } => act(Ask::Drop { message: MessageId(message) }),
         ThreadVerb::Queue { id, drop: None } => queue(dir, &id, json),

@@ -90,6 +90,10 @@ fn a_thread_is_started_told_waited_for_put_away_and_brought_back() {
     assert!(marks["ci/run"] == 17 && marks["seen"] == "\u{1b}[31myes", "{marks}");
     home.good(&["thread", "update", &id, "--metadata", "seen="]);
     assert_eq!(home.json(&["thread", "show", &id])["thread"]["metadata"].get("seen"), None);
+    let (out, error, code) = home.run(&["thread", "show", "thr_999", "--json"]);
+    let refusal = serde_json::from_str::<Value>(&out).unwrap()["refusal"].clone();
+    assert!(code == 2 && refusal["code"] == "unknown_thread" && error.contains("Hint:"), "{out} {error}");
+    assert_eq!(home.run(&["thread", "update", &id]).2, 2, "nothing is named to be changed");
     let (_, error, code) = home.run(&["thread", "interactions", "thr_999"]);
     assert!(code == 2 && error.contains("no thread is called thr_999"), "{error:?}");
     let child = home.spawn(&["--parent", &id, "--environment", "checkout"]);

@@ -268,6 +268,16 @@ fn stopped_is_stopped_over_a_restart_until_the_owner_resumes() {
 }
 
 #[test]
+fn what_a_cut_turn_was_about_comes_before_what_was_said_since() {
+    let (mut sim, id) = standing("active");
+    sim.tell(tell(&id, SendMode::QueueIfActive)).unwrap();
+    sim.crash();
+    sim.run(sim.now + 2 * MINUTE, |s| s.up() && row(s, &id).turn.is_some());
+    let told: Vec<&str> = row(&sim, &id).turn.as_ref().unwrap().messages.iter().map(|m| m.cause.as_str()).collect();
+    assert_eq!(told, ["resume", "message"]);
+}
+
+#[test]
 fn what_waits_when_a_thread_is_stopped_by_hand_waits_for_the_next_message() {
     let (mut sim, id) = standing("active");
     sim.tell(tell(&id, SendMode::QueueIfActive)).unwrap();
