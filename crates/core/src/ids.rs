@@ -4,6 +4,12 @@
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
+/// Part by part; of two numbers the one with fewer digits is the smaller.
+fn by_numbers(one: &str, other: &str) -> std::cmp::Ordering {
+    let parts = |id| str::split(id, '_').map(|part| (part.len(), part));
+    parts(one).cmp(parts(other))
+}
+
 macro_rules! id {
     ($(#[$doc:meta])* $name:ident, $prefix:literal) => {
         $(#[$doc])*
@@ -29,10 +35,10 @@ macro_rules! id {
             }
         }
 
-        /// By length first, so that older ones come first: `thr_9` before `thr_10`.
+        /// By their numbers, so that older ones come first: `thr_9`, `thr_10`, `thr_10_1`, `thr_11`.
         impl Ord for $name {
             fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-                (self.0.len(), &self.0).cmp(&(other.0.len(), &other.0))
+                by_numbers(&self.0, &other.0)
             }
         }
 
@@ -66,3 +72,18 @@ id!(
     BindingId,
     "bnd"
 );
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn older_ids_come_first_also_where_one_event_made_several() {
+        let mut ids: Vec<MessageId> = [(999, 0), (10, 1), (9, 0), (10, 0), (1_000, 0), (10, 12), (10, 2)]
+            .map(|(no, nth)| MessageId::minted(no, nth))
+            .into();
+        ids.sort();
+        let names: Vec<&str> = ids.iter().map(MessageId::as_str).collect();
+        assert_eq!(names, ["msg_9", "msg_10", "msg_10_1", "msg_10_2", "msg_10_12", "msg_999", "msg_1000"]);
+    }
+}

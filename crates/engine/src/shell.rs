@@ -185,8 +185,10 @@ fn published_now(heart: &Heart, began: Instant) -> Published {
     Published { world, no, now }
 }
 
+/// Whole milliseconds, as they are stored.
 fn tick(began: Instant) -> Tick {
-    Tick { wall: Timestamp::now(), elapsed: i64::try_from(began.elapsed().as_millis()).unwrap_or(i64::MAX) }
+    let wall = Timestamp::from_millisecond(Timestamp::now().as_millisecond()).unwrap_or_default();
+    Tick { wall, elapsed: i64::try_from(began.elapsed().as_millis()).unwrap_or(i64::MAX) }
 }
 
 struct Writer {

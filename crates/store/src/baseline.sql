@@ -92,11 +92,15 @@ CREATE TABLE messages (
   at INTEGER NOT NULL,
   state TEXT NOT NULL CHECK (state IN ('queued', 'handed', 'consumed', 'unknown', 'failed')),
   turn TEXT,
-  bus INTEGER
+  bus INTEGER,
+  -- What it is in a queue.
+  wake INTEGER NOT NULL,
+  steer INTEGER NOT NULL,
+  back INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX messages_of ON messages (thread, at);
 CREATE INDEX messages_bus ON messages (bus) WHERE bus IS NOT NULL;
-CREATE INDEX messages_open ON messages (state, bus) WHERE bus IS NOT NULL AND state <> 'consumed';
+CREATE INDEX messages_open ON messages (state, bus) WHERE state <> 'consumed';
 
 CREATE TABLE bus (
   seq INTEGER PRIMARY KEY,

@@ -1,12 +1,13 @@
 //! Rows as they are saved and loaded.
 
 use crate::{StoreError, sql};
-use rusqlite::{Connection, params};
+use rusqlite::{Connection, Row, params};
 use serde::de::DeserializeOwned;
 use stewards_core::bus::{BusMessage, Claim, Waiter};
+use stewards_core::ids::{MessageId, ThreadId};
 use stewards_core::machine::{Fact, Host, Project, Subject, World};
 use stewards_core::stewards::{Binding, Need};
-use stewards_core::threads::Thread;
+use stewards_core::threads::{Queued, Thread};
 
 fn all<T: DeserializeOwned>(conn: &Connection, statement: &str, what: &str) -> Result<Vec<T>, StoreError> {
     let mut prepared = conn.prepare_cached(statement)?;
@@ -39,6 +40,13 @@ pub(crate) fn load(conn: &Connection) -> Result<World, StoreError> {
     for row in all::<Thread>(conn, sql::THREADS, "thread")? {
         world.threads.insert(row.id.clone(), row);
     }
+    let mut waiting = conn.prepare_cached(sql::MESSAGES_QUEUED)?;
+    let mut rows = waiting.query([])?;
+    while let Some(row) = rows.next()? {
+        if let Some(thread) = world.threads.get_mut(&ThreadId(row.get(0)?)) {
+            queued(row)?.join(&mut thread.queue);
+        }
+    }
     for row in all::<Need>(conn, sql::NEEDS, "need")? {
         world.needs.insert(row.id.clone(), row);
     }
@@ -57,6 +65,21 @@ pub(crate) fn load(conn: &Connection) -> Result<World, StoreError> {
     world.claims.epoch = number("claims_epoch")?;
     world.claims.last_waiter = number("claims_waiter")?;
     Ok(world)
+}
+
+/// A message that waits, as [`sql::MESSAGES_QUEUED`] has it.
+fn queued(row: &Row<'_>) -> Result<Queued, StoreError> {
+    Ok(Queued {
+        id: MessageId(row.get(1)?),
+        from: serde_json::from_str(&row.get::<_, String>(2)?).map_err(StoreError::row("sender"))?,
+        cause: row.get(3)?,
+        text: row.get(4)?,
+        at: jiff::Timestamp::from_millisecond(row.get(5)?).unwrap_or_default(),
+        bus: row.get(6)?,
+        wake: row.get(7)?,
+        steer: row.get(8)?,
+        back: row.get(9)?,
+    })
 }
 
 fn json<T: serde::Serialize>(row: &T, what: &str) -> Result<String, StoreError> {

@@ -39,13 +39,17 @@ statements! {
     EFFECT_AGAIN = "UPDATE outbox SET state = 'pending', attempts = ?2, not_before = ?3 WHERE id = ?1";
     EFFECT_START = "UPDATE outbox SET state = 'started' WHERE id = ?1";
     EFFECTS = "SELECT id, state, attempts, not_before, body FROM outbox ORDER BY id";
-    MESSAGE_ADD = "INSERT INTO messages (id, thread, sender, cause, text, at, state, turn, bus) VALUES (?1, ?2, ?3, ?4, ?5, ?6, 'queued', NULL, ?7)";
-    MESSAGE_STATE = "UPDATE messages SET state = ?2, turn = CASE WHEN ?2 = 'queued' THEN NULL ELSE coalesce(?3, turn) END WHERE id = ?1";
+    MESSAGE_ADD = "INSERT INTO messages (id, thread, sender, cause, text, at, state, turn, bus, wake, steer, back) VALUES (?1, ?2, ?3, ?4, ?5, ?6, 'queued', NULL, ?7, ?8, ?9, 0)";
+    MESSAGES_QUEUED = "SELECT thread, id, sender, cause, text, at, bus, wake, steer, back FROM messages WHERE state = 'queued' AND state <> 'consumed'";
+    MESSAGE_BACK = "UPDATE messages SET state = 'queued', turn = NULL, steer = 0, back = 1 WHERE id = ?1";
+    // A bus message that is delivered again has one receipt, the newest.
+    MESSAGE_SUPERSEDED = "UPDATE messages SET bus = NULL WHERE bus = ?1";
+    MESSAGE_STATE = "UPDATE messages SET state = ?2, turn = coalesce(?3, turn) WHERE id = ?1";
     MESSAGES_PURGE = "DELETE FROM messages WHERE thread = ?1";
     TRANSCRIPT_PURGE = "DELETE FROM transcript WHERE thread = ?1";
-    MESSAGES_OF_TURN = "UPDATE messages SET state = ?2 WHERE turn = ?1 AND state = 'handed'";
+    MESSAGES_OF_TURN = "UPDATE messages SET state = ?2 WHERE turn = ?1 AND state = 'handed' AND state <> 'consumed'";
     MESSAGES_OF = "SELECT id, thread, sender, cause, text, at, state, turn, bus FROM messages WHERE thread = ?1 ORDER BY at, id";
-    MESSAGES_OPEN = "SELECT id, thread, sender, cause, text, at, state, turn, bus FROM messages WHERE state IN ('queued', 'handed') ORDER BY at, id";
+    MESSAGES_OPEN = "SELECT id, thread, sender, cause, text, at, state, turn, bus FROM messages WHERE state IN ('queued', 'handed') AND state <> 'consumed' ORDER BY at, id";
     BUS_ADD = "INSERT INTO bus (seq, kind, sender, addressee, ref, at, owed, dedupe, body) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)";
     BUS_CLOSED = "UPDATE bus SET owed = 0 WHERE seq = ?1";
     BUS_OWED = "SELECT body FROM bus WHERE owed = 1 ORDER BY seq";
@@ -61,8 +65,8 @@ statements! {
     BUS_LOG_ADDRESSEE_KIND = "SELECT l.body, m.state FROM (SELECT seq, body FROM bus b INDEXED BY bus_addressee_kind WHERE b.addressee = ?3 AND b.kind = ?1 AND b.at >= ?5 AND b.at < ?6 AND (?2 IS NULL OR b.sender IS ?2) AND (?4 IS NULL OR b.ref = ?4) ORDER BY b.at DESC, b.seq DESC LIMIT ?7) l LEFT JOIN messages m ON m.bus = l.seq ORDER BY l.seq";
     BUS_LOG_REF = "SELECT l.body, m.state FROM (SELECT seq, body FROM bus b INDEXED BY bus_ref WHERE b.ref = ?4 AND b.at >= ?5 AND b.at < ?6 AND (?1 IS NULL OR b.kind = ?1) AND (?2 IS NULL OR b.sender IS ?2) AND (?3 IS NULL OR b.addressee = ?3) ORDER BY b.at DESC, b.seq DESC LIMIT ?7) l LEFT JOIN messages m ON m.bus = l.seq ORDER BY l.seq";
     BUS_LOG_REF_KIND = "SELECT l.body, m.state FROM (SELECT seq, body FROM bus b INDEXED BY bus_ref_kind WHERE b.ref = ?4 AND b.kind = ?1 AND b.at >= ?5 AND b.at < ?6 AND (?2 IS NULL OR b.sender IS ?2) AND (?3 IS NULL OR b.addressee = ?3) ORDER BY b.at DESC, b.seq DESC LIMIT ?7) l LEFT JOIN messages m ON m.bus = l.seq ORDER BY l.seq";
-    BUS_UNREAD = "SELECT b.body, m.state FROM messages m JOIN bus b ON b.seq = m.bus WHERE m.bus IS NOT NULL AND m.state IN ('queued', 'handed') AND m.thread = ?1 ORDER BY b.seq LIMIT ?2";
-    BUS_UNDELIVERED = "SELECT b.body, m.state FROM messages m JOIN bus b ON b.seq = m.bus WHERE m.bus IS NOT NULL AND m.state IN ('queued', 'handed', 'failed', 'unknown') ORDER BY b.seq DESC LIMIT ?1";
+    BUS_UNREAD = "SELECT b.body, m.state FROM messages m JOIN bus b ON b.seq = m.bus WHERE m.bus IS NOT NULL AND m.state IN ('queued', 'handed') AND m.state <> 'consumed' AND m.thread = ?1 ORDER BY b.seq LIMIT ?2";
+    BUS_UNDELIVERED = "SELECT b.body, m.state FROM messages m JOIN bus b ON b.seq = m.bus WHERE m.bus IS NOT NULL AND m.state <> 'consumed' ORDER BY b.seq DESC LIMIT ?1";
     DELIVERY_ADD = "INSERT INTO deliveries (delivery, at) VALUES (?1, ?2) ON CONFLICT (delivery) DO NOTHING";
     DELIVERY_SEEN = "SELECT 1 FROM deliveries WHERE delivery = ?1";
     DELIVERIES_FORGET = "DELETE FROM deliveries WHERE at < ?1";

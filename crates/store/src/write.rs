@@ -9,7 +9,7 @@ use stewards_core::machine::{Effect, Event, Fact, Fate, Outcome, Sent, Subject, 
 use stewards_core::moment::{Deadline, Moment};
 use stewards_core::snapshot::Snapshot;
 
-const SCHEMA: i64 = 3;
+const SCHEMA: i64 = 4;
 const BASELINE: &str = include_str!("baseline.sql");
 /// Free pages that are given back to the disk: a megabyte.
 const WORTH: u64 = 256;
@@ -52,7 +52,7 @@ impl Store {
         conn.pragma_update(None, "synchronous", "FULL")?;
         conn.pragma_update(None, "foreign_keys", "ON")?;
         conn.busy_timeout(std::time::Duration::from_secs(5))?;
-        conn.set_prepared_statement_cache_capacity(64);
+        conn.set_prepared_statement_cache_capacity(128);
         let found: i64 = conn.pragma_query_value(None, "user_version", |r| r.get(0))?;
         match found {
             0 => {
@@ -204,15 +204,20 @@ impl Batch<'_> {
     /// Records an event with all it left behind, in a savepoint of its own. An
     /// event that left nothing leaves no line either.
     pub fn record(&self, event: &Event, outcome: &Outcome) -> Result<(), StoreError> {
-        self.tx.execute_batch(sql::SAVEPOINT)?;
+        self.run(sql::SAVEPOINT)?;
         match self.record_inner(event, outcome) {
-            Ok(()) => Ok(self.tx.execute_batch(sql::SAVEPOINT_RELEASE)?),
+            Ok(()) => self.run(sql::SAVEPOINT_RELEASE),
             Err(error) => {
-                self.tx.execute_batch(sql::SAVEPOINT_BACK)?;
-                self.tx.execute_batch(sql::SAVEPOINT_RELEASE)?;
+                self.run(sql::SAVEPOINT_BACK)?;
+                self.run(sql::SAVEPOINT_RELEASE)?;
                 Err(error)
             }
         }
+    }
+
+    fn run(&self, statement: &str) -> Result<(), StoreError> {
+        self.tx.prepare_cached(statement)?.execute([])?;
+        Ok(())
     }
 
     fn record_inner(&self, event: &Event, outcome: &Outcome) -> Result<(), StoreError> {
@@ -271,8 +276,20 @@ impl Batch<'_> {
             }
             (Subject::Thread(id), Fact::MessageAccepted { message }) => {
                 let sender = serde_json::to_string(&message.from).map_err(StoreError::row("sender"))?;
-                let row =
-                    params![message.id.as_str(), id.as_str(), sender, message.cause, message.text, at, message.bus];
+                if let Some(bus) = message.bus {
+                    self.tx.prepare_cached(sql::MESSAGE_SUPERSEDED)?.execute([bus])?;
+                }
+                let row = params![
+                    message.id.as_str(),
+                    id.as_str(),
+                    sender,
+                    message.cause,
+                    message.text,
+                    at,
+                    message.bus,
+                    message.wake,
+                    message.steer
+                ];
                 self.tx.prepare_cached(sql::MESSAGE_ADD)?.execute(row)?;
             }
             (_, Fact::TurnBegan { turn, messages, .. }) => {
@@ -290,7 +307,11 @@ impl Batch<'_> {
             (_, Fact::Archived { failed }) => self.message_states(failed, "failed", None)?,
             (_, Fact::Steering { turn, messages }) => self.message_states(messages, "handed", Some(turn))?,
             (_, Fact::Steered { turn, messages }) => self.message_states(messages, "consumed", Some(turn))?,
-            (_, Fact::SteeredBack { messages }) => self.message_states(messages, "queued", None)?,
+            (_, Fact::SteeredBack { messages }) => {
+                for message in messages {
+                    self.tx.prepare_cached(sql::MESSAGE_BACK)?.execute([message.as_str()])?;
+                }
+            }
             (_, Fact::SteerLost { messages, known }) => {
                 self.message_states(messages, if *known { "failed" } else { "unknown" }, None)?;
             }

@@ -20,10 +20,7 @@ pub(super) fn apply(world: &mut World, id: &ThreadId, fact: &Fact, at: &Moment) 
     let Some(row) = world.threads.get_mut(id) else { return };
     match fact {
         Fact::MessageAccepted { message } => {
-            // What a cut or failed turn was about comes before what was said since.
-            let again = |m: &&Queued| m.cause == "resume";
-            let at = if again(&message) { row.queue.iter().take_while(again).count() } else { row.queue.len() };
-            row.queue.insert(at, message.clone());
+            message.clone().join(&mut row.queue);
             row.held = false;
         }
         Fact::MessageDropped { message } => row.queue.retain(|m| m.id != *message),
@@ -41,10 +38,9 @@ pub(super) fn apply(world: &mut World, id: &ThreadId, fact: &Fact, at: &Moment) 
             }
         }
         Fact::SteeredBack { messages } => {
-            let mut back = take(&mut row.steering, messages);
-            back.iter_mut().for_each(|m| m.steer = false);
-            back.append(&mut row.queue);
-            row.queue = back;
+            for message in take(&mut row.steering, messages) {
+                Queued { steer: false, back: true, ..message }.join(&mut row.queue);
+            }
         }
         Fact::SteerLost { messages, .. } => drop(take(&mut row.steering, messages)),
         Fact::AgentAsked { pending } => {

@@ -199,6 +199,7 @@ fn accept(out: &mut Outcome, to: &ThreadId, mode: SendMode, parcel: Parcel) -> M
         steer: mode.steers() && !parcel.wake,
         at: out.now.wall,
         bus: parcel.bus,
+        back: false,
     };
     out.thread(to, Fact::MessageAccepted { message });
     id

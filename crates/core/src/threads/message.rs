@@ -55,4 +55,20 @@ pub struct Queued {
     pub at: Timestamp,
     /// The bus message that it carries.
     pub bus: Option<u64>,
+    /// A live turn's agent did not take it.
+    pub back: bool,
+}
+
+impl Queued {
+    /// Its place in a queue: what a cut or failed turn was about comes first, then what
+    /// a live turn did not take, then all else as it came.
+    fn place(&self) -> (bool, bool, &MessageId) {
+        (self.cause != "resume", !self.back, &self.id)
+    }
+
+    /// Puts it where it belongs.
+    pub fn join(self, queue: &mut Vec<Queued>) {
+        let at = queue.partition_point(|m| m.place() < self.place());
+        queue.insert(at, self);
+    }
 }

@@ -249,6 +249,8 @@ pub struct Thread {
     pub environment: Environment,
     pub status: Status,
     pub turn: Option<Turn>,
+    /// In order. The store keeps it beside the row, for it may grow while the row stays.
+    #[serde(skip)]
     pub queue: Vec<Queued>,
     /// On their way into the live turn; whether the agent took them is not known yet.
     pub steering: Vec<Queued>,
