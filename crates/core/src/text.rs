@@ -15,7 +15,7 @@ pub fn cut(text: &str, cap: usize) -> String {
 /// characters become spaces, runs of blanks one blank.
 pub fn one_line(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
-    for part in text.split(|c: char| c.is_whitespace() || c.is_control()) {
+    for part in text.split(|c: char| c.is_whitespace() || c.is_control() || turns(c)) {
         if part.is_empty() {
             continue;
         }
@@ -27,9 +27,26 @@ pub fn one_line(text: &str) -> String {
     out
 }
 
-/// Removes control characters but keeps line breaks and tabs.
+/// Removes control characters, and those that turn the direction of what follows, but
+/// keeps line breaks and tabs.
 pub fn plain(text: &str) -> String {
-    text.chars().filter(|c| !c.is_control() || *c == '\n' || *c == '\t').collect()
+    text.chars().filter(|c| (!c.is_control() || *c == '\n' || *c == '\t') && !turns(*c)).collect()
+}
+
+/// It makes what follows look as if it stood elsewhere.
+fn turns(c: char) -> bool {
+    matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
+/// How long in words: `8 s`, `3 min`, `2 h 5 min`.
+pub fn lasting(ms: i64) -> String {
+    let seconds = ms.max(0) / 1_000;
+    match (seconds / 3_600, seconds / 60 % 60) {
+        (0, 0) => format!("{seconds} s"),
+        (0, minutes) => format!("{minutes} min"),
+        (hours, 0) => format!("{hours} h"),
+        (hours, minutes) => format!("{hours} h {minutes} min"),
+    }
 }
 
 /// A stranger's words as a block of quoted data: every line is marked, so that
@@ -55,6 +72,18 @@ pub fn hash(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_hides_or_turns_words_is_left_out() {
+        assert_eq!(plain("a\u{202e}b\u{2066}c\x1b[2Jd\n"), "abc[2Jd\n");
+        assert_eq!(one_line("a\u{202e}b \x07 c"), "a b c");
+    }
+
+    #[test]
+    fn a_length_of_time_is_said_in_two_parts_at_most() {
+        let said = [-5, 0, 59_999, 60_000, 3_599_000, 3_600_000, 7_500_000].map(lasting);
+        assert_eq!(said, ["0 s", "0 s", "59 s", "1 min", "59 min", "1 h", "2 h 5 min"]);
+    }
 
     #[test]
     fn a_cut_never_splits_a_character() {

@@ -279,8 +279,9 @@ fn take(
                 Caller::Thread(id) => Some(id),
             };
             let most = world.host.settings.bus_per_minute;
-            batch.sent(sender, draft.dedupe.as_deref(), now.wall.as_millisecond() - 60_000, most)?
+            batch.sent(sender, (&draft.kind, draft.dedupe.as_deref()), now.wall.as_millisecond() - 60_000, most)?
         }
+        Event::BusRetried { message, .. } => Sent { message: batch.bus_message(*message)?, ..Sent::default() },
         _ => Sent::default(),
     };
     let view = View { world, seen: seen.as_ref(), delivered, sent };

@@ -52,6 +52,11 @@ pub struct Settings {
     pub worktrees_max_gb: u64,
     /// Bus messages that one thread may send within a minute; 0 for no limit.
     pub bus_per_minute: u32,
+    /// Days for which messages of the bus and the history of claims are kept, at least 3; 0
+    /// for ever. What is owed an answer or waits to be delivered is kept longer.
+    pub bus_keep_days: u64,
+    /// Messages of the bus that are kept at most; 0 for all.
+    pub bus_keep_messages: u64,
     /// Tokens of context beyond which it is compacted after a turn; 0 for never.
     pub compact_at: u64,
     /// Seconds without a sign of life after which a turn has failed.
@@ -108,6 +113,8 @@ impl Default for Settings {
             retention_days: seconds(usual.retention) / 86_400,
             worktrees_max_gb: usual.worktrees_max / GIGABYTE,
             bus_per_minute: usual.bus_per_minute,
+            bus_keep_days: seconds(usual.bus_keep) / 86_400,
+            bus_keep_messages: usual.bus_keep_messages,
             compact_at: usual.compact_at,
             silence_s: 15 * 60,
             setup_s: 15 * 60,
@@ -144,6 +151,8 @@ impl Settings {
             retention: ms(self.retention_days.saturating_mul(86_400)),
             worktrees_max: self.worktrees_max_gb.saturating_mul(GIGABYTE),
             bus_per_minute: self.bus_per_minute,
+            bus_keep: ms(self.bus_keep_days.saturating_mul(86_400)),
+            bus_keep_messages: self.bus_keep_messages,
             compact_at: self.compact_at,
             providers,
             model: self.model.clone(),

@@ -82,7 +82,7 @@ CREATE TABLE outbox (
   body TEXT NOT NULL
 ) STRICT, WITHOUT ROWID;
 
--- Receipts: every accepted message ends in one of the last three states.
+-- Receipts: every accepted message ends in one of the last four states.
 CREATE TABLE messages (
   id TEXT PRIMARY KEY,
   thread TEXT NOT NULL,
@@ -90,7 +90,7 @@ CREATE TABLE messages (
   cause TEXT NOT NULL,
   text TEXT NOT NULL,
   at INTEGER NOT NULL,
-  state TEXT NOT NULL CHECK (state IN ('queued', 'handed', 'consumed', 'unknown', 'failed')),
+  state TEXT NOT NULL CHECK (state IN ('queued', 'handed', 'consumed', 'dropped', 'unknown', 'failed')),
   turn TEXT,
   bus INTEGER,
   -- What it is in a queue.
@@ -112,6 +112,11 @@ CREATE TABLE bus (
   -- 1 while an answer is owed.
   owed INTEGER NOT NULL,
   dedupe TEXT,
+  -- The message that it answers.
+  answers INTEGER,
+  -- Its fact.
+  no INTEGER NOT NULL,
+  n INTEGER NOT NULL,
   body TEXT NOT NULL
 ) STRICT;
 -- One for each way in which the log is asked for, newest first.
@@ -125,6 +130,7 @@ CREATE INDEX bus_addressee_kind ON bus (addressee, kind, at);
 CREATE INDEX bus_ref ON bus (ref, at) WHERE ref IS NOT NULL;
 CREATE INDEX bus_ref_kind ON bus (ref, kind, at) WHERE ref IS NOT NULL;
 CREATE INDEX bus_owed ON bus (seq) WHERE owed = 1;
+CREATE INDEX bus_answers ON bus (at, answers) WHERE answers IS NOT NULL;
 CREATE INDEX bus_dedupe ON bus (dedupe, sender) WHERE dedupe IS NOT NULL;
 
 CREATE TABLE deliveries (delivery TEXT PRIMARY KEY, at INTEGER NOT NULL) STRICT, WITHOUT ROWID;

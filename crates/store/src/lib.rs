@@ -4,16 +4,19 @@
 //! `synchronous=FULL`; readers are short and read-only. The store decides
 //! nothing: it records what a decision left behind.
 
+mod forget;
 mod lock;
 mod private;
 mod read;
 mod rows;
 pub mod sql;
+mod stats;
 mod write;
 
 pub use lock::{DirLock, LockError};
 pub use private::{private_dir, private_file};
 pub use read::{BusFilter, BusRow, JournalLine, MessageRow, Reader, Told, TranscriptLine};
+pub use stats::{BusStats, KindCount, SenderCount};
 pub use write::{Batch, OutboxRow, Store};
 
 /// The store could not read or write. Nothing half is left behind: the

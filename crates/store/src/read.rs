@@ -58,7 +58,7 @@ pub struct MessageRow {
     pub text: String,
     /// Milliseconds.
     pub at: i64,
-    /// queued, handed, consumed, unknown or failed.
+    /// queued, handed, consumed, dropped, unknown or failed.
     pub state: String,
     pub turn: Option<String>,
     pub bus: Option<u64>,
@@ -70,7 +70,8 @@ pub struct BusFilter {
     pub kind: Option<String>,
     pub from: Option<String>,
     pub to: Option<String>,
-    pub reference: Option<String>,
+    /// What it is about, in the spelling that the core gave it.
+    pub about: Option<String>,
     /// Milliseconds; from then on.
     pub since: Option<i64>,
     /// Milliseconds; earlier than that.
@@ -83,7 +84,7 @@ pub struct BusFilter {
 pub struct BusRow {
     #[serde(flatten)]
     pub message: BusMessage,
-    /// queued, handed, consumed, unknown or failed; nothing where its thread is gone.
+    /// queued, handed, consumed, dropped, unknown or failed; nothing where its thread is gone.
     pub state: Option<String>,
 }
 
@@ -99,7 +100,7 @@ pub struct TranscriptLine {
 /// A read-only connection.
 #[derive(Debug)]
 pub struct Reader {
-    conn: Connection,
+    pub(crate) conn: Connection,
 }
 
 impl Reader {
@@ -195,7 +196,7 @@ impl Reader {
 
     /// The newest messages that fit, oldest first.
     pub fn bus_log(&self, of: &BusFilter) -> Result<Vec<BusRow>, StoreError> {
-        let statement = match (&of.from, &of.to, &of.reference, &of.kind) {
+        let statement = match (&of.from, &of.to, &of.about, &of.kind) {
             (Some(_), Some(_), _, _) => sql::BUS_LOG_SENDER_ADDRESSEE,
             (_, _, Some(_), Some(_)) => sql::BUS_LOG_REF_KIND,
             (_, _, Some(_), None) => sql::BUS_LOG_REF,
@@ -208,7 +209,7 @@ impl Reader {
         };
         let since = of.since.unwrap_or(i64::MIN);
         let before = of.before.unwrap_or(i64::MAX);
-        self.bus_rows(statement, params![of.kind, of.from, of.to, of.reference, since, before, of.limit])
+        self.bus_rows(statement, params![of.kind, of.from, of.to, of.about, since, before, of.limit])
     }
 
     /// What a thread was sent and has not been given yet, oldest first.

@@ -59,11 +59,9 @@ pub(crate) fn load(conn: &Connection) -> Result<World, StoreError> {
     for row in all::<BusMessage>(conn, sql::BUS_OWED, "bus")? {
         world.claims.owed.insert(row.seq, row);
     }
-    let number =
-        |key: &str| -> Result<u64, StoreError> { Ok(meta(conn, key)?.and_then(|v| v.parse().ok()).unwrap_or(0)) };
-    world.claims.last_message = number("bus_last")?;
-    world.claims.epoch = number("claims_epoch")?;
-    world.claims.last_waiter = number("claims_waiter")?;
+    if let Some(given) = meta(conn, "given")? {
+        world.claims.given = serde_json::from_str(&given).map_err(StoreError::row("given"))?;
+    }
     Ok(world)
 }
 
@@ -141,26 +139,27 @@ pub(crate) fn save(conn: &Connection, world: &World, subject: &Subject, fact: &F
             Fact::ClaimAwaited { waiter } => {
                 let row = params![waiter.seq, waiter.key, waiter.who.as_str(), json(waiter, "waiter")?];
                 conn.prepare_cached(sql::WAITER_PUT)?.execute(row)?;
-                let last = world.claims.last_waiter.to_string();
-                conn.prepare_cached(sql::META_PUT)?.execute(params!["claims_waiter", last])?;
+                put_given(conn, world)?;
             }
             Fact::ClaimUnawaited { seq, .. } => {
                 conn.prepare_cached(sql::WAITER_DELETE)?.execute([seq])?;
             }
             Fact::ClaimTaken { claim, .. } => {
                 put_claim(conn, world, &claim.key)?;
-                conn.prepare_cached(sql::META_PUT)?.execute(params!["claims_epoch", world.claims.epoch.to_string()])?;
+                put_given(conn, world)?;
             }
             Fact::ClaimReleased { key, .. } => {
                 conn.prepare_cached(sql::CLAIM_DELETE)?.execute([key])?;
             }
-            Fact::BusSent { .. } => {
-                conn.prepare_cached(sql::META_PUT)?
-                    .execute(params!["bus_last", world.claims.last_message.to_string()])?;
-            }
+            Fact::BusSent { .. } | Fact::BusForgotten { .. } => put_given(conn, world)?,
             _ => {}
         },
     }
+    Ok(())
+}
+
+fn put_given(conn: &Connection, world: &World) -> Result<(), StoreError> {
+    conn.prepare_cached(sql::META_PUT)?.execute(params!["given", json(&world.claims.given, "given")?])?;
     Ok(())
 }
 

@@ -50,10 +50,28 @@ statements! {
     MESSAGES_OF_TURN = "UPDATE messages SET state = ?2 WHERE turn = ?1 AND state = 'handed' AND state <> 'consumed'";
     MESSAGES_OF = "SELECT id, thread, sender, cause, text, at, state, turn, bus FROM messages WHERE thread = ?1 ORDER BY at, id";
     MESSAGES_OPEN = "SELECT id, thread, sender, cause, text, at, state, turn, bus FROM messages WHERE state IN ('queued', 'handed') AND state <> 'consumed' ORDER BY at, id";
-    BUS_ADD = "INSERT INTO bus (seq, kind, sender, addressee, ref, at, owed, dedupe, body) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)";
+    BUS_ADD = "INSERT INTO bus (seq, kind, sender, addressee, ref, at, owed, dedupe, answers, no, n, body) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)";
+    BUS_ONE = "SELECT b.body, m.state FROM bus b LEFT JOIN messages m ON m.bus = b.seq WHERE b.seq = ?1";
+    BUS_OF_KIND = "SELECT count(*) FROM bus INDEXED BY bus_kind WHERE kind = ?1 AND at >= ?2";
+    BUS_STATES = "SELECT state, count(*) FROM messages WHERE bus IS NOT NULL AND state <> 'consumed' AND state IN ('queued', 'handed', 'unknown', 'failed') GROUP BY state";
+    BUS_ANSWER_TIMES = "SELECT a.at - q.at FROM bus a INDEXED BY bus_answers JOIN bus q ON q.seq = a.answers WHERE a.answers IS NOT NULL AND a.at >= ?1";
+    BUS_SENDERS = "SELECT sender, count(*) FROM bus INDEXED BY bus_sender WHERE at >= ?1 GROUP BY sender ORDER BY count(*) DESC, sender LIMIT ?2";
+    // What may be forgotten: it is owed no answer and does not wait.
+    BUS_UP_TO = "SELECT coalesce((SELECT seq FROM bus INDEXED BY bus_at WHERE at < ?1 ORDER BY at DESC, seq DESC LIMIT 1), 0)";
+    BUS_OLD = "SELECT seq, no, n FROM bus b WHERE seq <= ?1 AND owed = 0 AND NOT EXISTS (SELECT 1 FROM messages m WHERE m.bus = b.seq AND m.state IN ('queued', 'handed')) ORDER BY seq LIMIT ?2";
+    BUS_HAS = "SELECT 1 FROM bus WHERE seq = ?1";
+    BUS_FORGET = "DELETE FROM bus WHERE seq = ?1";
+    RECEIPT_FORGET = "DELETE FROM messages WHERE bus = ?1";
+    HISTORY_FORGET = "DELETE FROM claim_history WHERE key = ?1 AND no = ?2 AND n = ?3";
+    EVENT_AT = "SELECT no, at FROM events WHERE no >= ?1 ORDER BY no LIMIT 1";
+    FACTS_BEFORE = "SELECT no, n, body FROM facts WHERE subject = ?1 AND no < ?2 ORDER BY no, n LIMIT ?3";
+    FACT_FORGET = "DELETE FROM facts WHERE no = ?1 AND n = ?2";
+    EVENT_FORGET = "DELETE FROM events WHERE no = ?1 AND NOT EXISTS (SELECT 1 FROM facts WHERE no = ?1)";
+    GUARD_OPEN = "INSERT INTO purge_guard (open) VALUES (1)";
+    GUARD_CLOSE = "DELETE FROM purge_guard";
     BUS_CLOSED = "UPDATE bus SET owed = 0 WHERE seq = ?1";
     BUS_OWED = "SELECT body FROM bus WHERE owed = 1 ORDER BY seq";
-    BUS_SAME = "SELECT addressee, seq FROM bus WHERE dedupe = ?1 AND sender IS ?2";
+    BUS_SAME = "SELECT addressee, seq FROM bus WHERE dedupe = ?1 AND sender IS ?2 AND kind = ?3";
     BUS_RECENT = "SELECT count(*) FROM (SELECT 1 FROM bus WHERE sender IS ?1 AND at > ?2 LIMIT ?3)";
     // The newest that fit, by the index of what is named; oldest first.
     BUS_LOG = "SELECT l.body, m.state FROM (SELECT seq, body FROM bus b INDEXED BY bus_at WHERE b.at >= ?5 AND b.at < ?6 AND (?1 IS NULL OR b.kind = ?1) AND (?2 IS NULL OR b.sender IS ?2) AND (?3 IS NULL OR b.addressee = ?3) AND (?4 IS NULL OR b.ref = ?4) ORDER BY b.at DESC, b.seq DESC LIMIT ?7) l LEFT JOIN messages m ON m.bus = l.seq ORDER BY l.seq";
@@ -66,7 +84,7 @@ statements! {
     BUS_LOG_REF = "SELECT l.body, m.state FROM (SELECT seq, body FROM bus b INDEXED BY bus_ref WHERE b.ref = ?4 AND b.at >= ?5 AND b.at < ?6 AND (?1 IS NULL OR b.kind = ?1) AND (?2 IS NULL OR b.sender IS ?2) AND (?3 IS NULL OR b.addressee = ?3) ORDER BY b.at DESC, b.seq DESC LIMIT ?7) l LEFT JOIN messages m ON m.bus = l.seq ORDER BY l.seq";
     BUS_LOG_REF_KIND = "SELECT l.body, m.state FROM (SELECT seq, body FROM bus b INDEXED BY bus_ref_kind WHERE b.ref = ?4 AND b.kind = ?1 AND b.at >= ?5 AND b.at < ?6 AND (?2 IS NULL OR b.sender IS ?2) AND (?3 IS NULL OR b.addressee = ?3) ORDER BY b.at DESC, b.seq DESC LIMIT ?7) l LEFT JOIN messages m ON m.bus = l.seq ORDER BY l.seq";
     BUS_UNREAD = "SELECT b.body, m.state FROM messages m JOIN bus b ON b.seq = m.bus WHERE m.bus IS NOT NULL AND m.state IN ('queued', 'handed') AND m.state <> 'consumed' AND m.thread = ?1 ORDER BY b.seq LIMIT ?2";
-    BUS_UNDELIVERED = "SELECT b.body, m.state FROM messages m JOIN bus b ON b.seq = m.bus WHERE m.bus IS NOT NULL AND m.state <> 'consumed' ORDER BY b.seq DESC LIMIT ?1";
+    BUS_UNDELIVERED = "SELECT b.body, m.state FROM messages m JOIN bus b ON b.seq = m.bus WHERE m.bus IS NOT NULL AND m.state <> 'consumed' AND m.state IN ('queued', 'handed', 'unknown', 'failed') ORDER BY b.seq DESC LIMIT ?1";
     DELIVERY_ADD = "INSERT INTO deliveries (delivery, at) VALUES (?1, ?2) ON CONFLICT (delivery) DO NOTHING";
     DELIVERY_SEEN = "SELECT 1 FROM deliveries WHERE delivery = ?1";
     DELIVERIES_FORGET = "DELETE FROM deliveries WHERE at < ?1";

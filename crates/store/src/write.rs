@@ -4,6 +4,7 @@ use crate::{StoreError, rows, sql};
 use rusqlite::{Connection, OptionalExtension, params};
 use std::collections::BTreeSet;
 use std::path::Path;
+use stewards_core::bus::BusMessage;
 use stewards_core::ids::{EffectId, MessageId, ThreadId, TurnId};
 use stewards_core::machine::{Effect, Event, Fact, Fate, Outcome, Sent, Subject, World};
 use stewards_core::moment::{Deadline, Moment};
@@ -150,12 +151,12 @@ impl Batch<'_> {
         Ok(self.tx.commit()?)
     }
 
-    /// What a sender of the bus has sent before: under this key of its own, and since
+    /// What a sender of the bus has sent before: of this kind under a key of its own, and since
     /// `since` (milliseconds), counted up to `most`.
     pub fn sent(
         &self,
         sender: Option<&ThreadId>,
-        key: Option<&str>,
+        (kind, key): (&str, Option<&str>),
         since: i64,
         most: u32,
     ) -> Result<Sent, StoreError> {
@@ -163,7 +164,7 @@ impl Batch<'_> {
         let mut sent = Sent::default();
         if let Some(key) = key {
             let mut same = self.tx.prepare_cached(sql::BUS_SAME)?;
-            let mut rows = same.query(params![key, sender])?;
+            let mut rows = same.query(params![key, sender, kind])?;
             while let Some(row) = rows.next()? {
                 sent.same.insert(ThreadId(row.get(0)?), row.get(1)?);
             }
@@ -171,6 +172,15 @@ impl Batch<'_> {
         let mut recent = self.tx.prepare_cached(sql::BUS_RECENT)?;
         sent.recent = recent.query_row(params![sender, since, most], |r| r.get(0))?;
         Ok(sent)
+    }
+
+    /// A message of the bus, with how far it has come.
+    pub fn bus_message(&self, seq: u64) -> Result<Option<(BusMessage, Option<String>)>, StoreError> {
+        let mut one = self.tx.prepare_cached(sql::BUS_ONE)?;
+        let found = one.query_row([seq], |r| Ok((r.get::<_, String>(0)?, r.get(1)?))).optional()?;
+        let read =
+            |(body, state): (String, _)| Ok((serde_json::from_str(&body).map_err(StoreError::row("bus"))?, state));
+        found.map(read).transpose()
     }
 
     /// This webhook delivery was taken before.
@@ -250,7 +260,7 @@ impl Batch<'_> {
         for (n, (subject, fact)) in outcome.facts.iter().enumerate() {
             let body = serde_json::to_string(fact).map_err(StoreError::row("fact"))?;
             self.tx.prepare_cached(sql::FACT_ADD)?.execute(params![now.no, n, subject.to_string(), body])?;
-            self.project(subject, fact, at)?;
+            self.project(subject, fact, now, n)?;
             if let Some(key) = fact.claims() {
                 self.tx.prepare_cached(sql::HISTORY_ADD)?.execute(params![key, now.no, n])?;
             }
@@ -266,7 +276,8 @@ impl Batch<'_> {
     }
 
     /// Tables that are not in memory follow the facts here.
-    fn project(&self, subject: &Subject, fact: &Fact, at: i64) -> Result<(), StoreError> {
+    fn project(&self, subject: &Subject, fact: &Fact, now: &Moment, n: usize) -> Result<(), StoreError> {
+        let at = now.wall.as_millisecond();
         match (subject, fact) {
             (_, Fact::RunBegan { .. }) => {
                 self.tx.prepare_cached(sql::DELIVERIES_FORGET)?.execute([at - REMEMBER])?;
@@ -316,8 +327,9 @@ impl Batch<'_> {
                 self.message_states(messages, if *known { "failed" } else { "unknown" }, None)?;
             }
             (_, Fact::MessageDropped { message }) => {
-                self.message_states(std::slice::from_ref(message), "failed", None)?;
+                self.message_states(std::slice::from_ref(message), "dropped", None)?;
             }
+            (_, Fact::MessagesRead { turn, messages }) => self.message_states(messages, "consumed", turn.as_ref())?,
             (Subject::Thread(id), Fact::Deleted) => {
                 self.tx.prepare_cached(sql::TRANSCRIPT_PURGE)?.execute([id.as_str()])?;
                 self.tx.prepare_cached(sql::MESSAGES_PURGE)?.execute([id.as_str()])?;
@@ -326,12 +338,28 @@ impl Batch<'_> {
                 let body = serde_json::to_string(message).map_err(StoreError::row("bus"))?;
                 let (from, to) = (message.from.as_ref().map(|t| t.as_str()), message.to.as_str());
                 let owed = message.owes();
-                let row =
-                    params![message.seq, message.kind, from, to, message.field("ref"), at, owed, message.dedupe, body];
-                self.tx.prepare_cached(sql::BUS_ADD)?.execute(row)?;
+                let (kind, reference, dedupe) = (&message.kind, &message.about, &message.dedupe);
+                let (answers, no) = (message.answers(), now.no);
+                self.tx.prepare_cached(sql::BUS_ADD)?.execute(params![
+                    message.seq,
+                    kind,
+                    from,
+                    to,
+                    reference,
+                    at,
+                    owed,
+                    dedupe,
+                    answers,
+                    no,
+                    n,
+                    body
+                ])?;
                 if let Some(answered) = message.answers() {
                     self.tx.prepare_cached(sql::BUS_CLOSED)?.execute([answered])?;
                 }
+            }
+            (_, Fact::BusForgotten { before, up_to, .. }) => {
+                crate::forget::forget(&self.tx, before.as_millisecond(), *up_to)?;
             }
             (_, Fact::OwedClosed { message, .. }) => {
                 self.tx.prepare_cached(sql::BUS_CLOSED)?.execute([message])?;

@@ -105,6 +105,29 @@ impl Sim {
         (!all.is_empty()).then(|| all[n % all.len()].clone())
     }
 
+    /// What a statement of a test's own counts.
+    pub fn count(&self, statement: &str, with: &[&str]) -> u64 {
+        let mut find = self.store().connection().prepare(statement).expect("the statement");
+        for (n, value) in with.iter().enumerate() {
+            find.raw_bind_parameter(n + 1, value).expect("a parameter");
+        }
+        let mut rows = find.raw_query();
+        rows.next().expect("the query").expect("a row").get(0).expect("a number")
+    }
+
+    /// Messages of the bus in the order in which agents were given them: number, sender, addressee.
+    pub fn bus_heard(&self) -> Vec<(u64, Option<String>, String)> {
+        let statement =
+            "SELECT b.seq, b.sender, b.addressee FROM messages m JOIN bus b ON b.seq = m.bus WHERE m.id = ?1";
+        let mut find = self.store().connection().prepare(statement).expect("the statement");
+        let one = |id: &MessageId| {
+            let mut rows = find.query([id.as_str()]).expect("the query");
+            let row = rows.next().expect("a row")?;
+            Some((row.get(0).expect("a number"), row.get(1).expect("a name"), row.get(2).expect("a name")))
+        };
+        self.heard.clone().iter().filter_map(one).collect()
+    }
+
     /// Nothing is at work, waits or is in the air, but for what a person stopped.
     pub fn host_rests(&self) -> bool {
         self.up()
@@ -138,6 +161,7 @@ impl Sim {
             let fine = match state.as_str() {
                 "consumed" => heard == 1,
                 "unknown" | "failed" => heard <= 1,
+                "dropped" => heard == 0,
                 "queued" => heard == 0 && held.contains(&id),
                 _ => false,
             };

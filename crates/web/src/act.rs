@@ -105,6 +105,13 @@ pub enum Ask {
     Withdraw {
         message: u64,
     },
+    /// These were shown to the thread that asks.
+    BusRead {
+        messages: Vec<u64>,
+    },
+    BusRetry {
+        message: u64,
+    },
     Release {
         resource: String,
         force: Option<String>,
@@ -198,6 +205,8 @@ pub(crate) async fn act(web: &Web, caller: Caller, ask: Ask) -> Result<Reply, Re
         Ask::Wrote { pull, what } => Event::Wrote { caller, pull: pull_key(&pull)?, what },
         Ask::BusSend(draft) => Event::BusSent { caller, draft },
         Ask::Claim(ask) => Event::Claimed { caller, ask },
+        Ask::BusRead { messages } => Event::BusRead { caller, messages },
+        Ask::BusRetry { message } => Event::BusRetried { caller, message },
         Ask::Withdraw { message } => Event::Withdrawn { caller, message },
         Ask::Heartbeat { resource } => Event::Heartbeat { caller, resource },
         Ask::Release { resource, force } => Event::Released { caller, resource, force },

@@ -20,7 +20,7 @@ use stewards_core::stewards::{self, Binding, LinkedPull};
 use stewards_core::threads::{
     EnvironmentRow, Role, Status, ThreadRow, environment_rows, known, thread_row, thread_rows, unknown,
 };
-use stewards_store::{BusFilter, BusRow, StoreError, Told};
+use stewards_store::{BusFilter, BusRow, BusStats, StoreError, Told};
 
 pub(crate) fn router() -> Router<Web> {
     Router::new()
@@ -43,6 +43,7 @@ pub(crate) fn router() -> Router<Web> {
         .route("/claims/check", get(claim))
         .route("/claims/history", get(claim_history))
         .route("/bus", get(bus))
+        .route("/bus/stats", get(bus_stats))
         .route("/owed", get(owed))
         .route("/journal", get(journal))
         .route("/summary", get(summary))
@@ -372,10 +373,23 @@ async fn bus(
         (_, false, true) => reader.bus_undelivered(limit),
         (_, false, false) => {
             let BusLog { kind, from, to, reference, since, before, .. } = q;
-            reader.bus_log(&BusFilter { kind, from, to, reference, since, before, limit })
+            let home = web.engine.now().world.home(&caller, None);
+            let about = reference.map(|r| stewards_core::bus::about(&r, &home));
+            reader.bus_log(&BusFilter { kind, from, to, about, since, before, limit })
         }
     };
     Ok(Json(found.map_err(|e| store_failed(&e))?))
+}
+
+#[derive(Deserialize)]
+struct Since {
+    /// Milliseconds.
+    since: Option<i64>,
+}
+
+async fn bus_stats(State(web): State<Web>, Query(q): Query<Since>) -> Answer<BusStats> {
+    let reader = web.reader().map_err(|e| store_failed(&e))?;
+    Ok(Json(reader.bus_stats(q.since.unwrap_or(i64::MIN)).map_err(|e| store_failed(&e))?))
 }
 
 #[derive(Deserialize)]

@@ -13,6 +13,7 @@ mod session;
 pub use act::Ask;
 pub use session::Sessions;
 
+use axum::extract::connect_info::{ConnectInfo, Connected};
 use axum::extract::{DefaultBodyLimit, Request, State};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
@@ -27,6 +28,7 @@ use stewards_core::ports::Doorbell;
 use stewards_engine::{Engine, Passes};
 use stewards_store::{Reader, StoreError};
 use tokio::net::{TcpListener, UnixListener};
+use tokio::sync::OnceCell;
 use tokio_util::sync::CancellationToken;
 
 /// Bytes of a request body at most.
@@ -75,11 +77,14 @@ pub(crate) struct Stopping(pub(crate) CancellationToken);
 #[derive(Clone, Debug)]
 pub(crate) struct Peer {
     pid: Option<i32>,
+    /// The thread whose agent it descends from, read once: nobody changes parents while
+    /// a connection lasts, but parents end.
+    thread: Arc<OnceCell<Option<ThreadId>>>,
 }
 
-impl axum::extract::connect_info::Connected<axum::serve::IncomingStream<'_, UnixListener>> for Peer {
+impl Connected<axum::serve::IncomingStream<'_, UnixListener>> for Peer {
     fn connect_info(stream: axum::serve::IncomingStream<'_, UnixListener>) -> Self {
-        Peer { pid: stream.io().peer_cred().ok().and_then(|c| c.pid()) }
+        Peer { pid: stream.io().peer_cred().ok().and_then(|c| c.pid()), thread: Arc::default() }
     }
 }
 
@@ -130,10 +135,15 @@ async fn hosts(State(port): State<u16>, request: Request, next: Next) -> Respons
 /// On the socket: the owner, or the thread that the token names. A process that
 /// descends from a thread's agent is that thread, whatever it presents.
 async fn socket_caller(State(web): State<Web>, mut request: Request, next: Next) -> Response {
-    let peer = request.extensions().get::<axum::extract::ConnectInfo<Peer>>().and_then(|p| p.0.pid);
-    let descent = web.descent.clone();
-    let read = tokio::task::spawn_blocking(move || descent(peer.ok_or(())?)).await.unwrap_or(Err(()));
-    let Ok(found) = read else {
+    let Some(ConnectInfo(peer)) = request.extensions().get::<ConnectInfo<Peer>>().cloned() else {
+        return StatusCode::INTERNAL_SERVER_ERROR.into_response();
+    };
+    let (descent, pid) = (web.descent.clone(), peer.pid);
+    let read = || async move {
+        let look = tokio::task::spawn_blocking(move || descent(pid.ok_or(())?));
+        look.await.unwrap_or(Err(()))
+    };
+    let Ok(found) = peer.thread.get_or_try_init(read).await.cloned() else {
         let says = stewards_core::refusal::Refusal::not_met(
             "unknown_caller",
             "the process that asks cannot be read, so nobody knows who it is",

@@ -184,7 +184,7 @@ pub(super) fn want(out: &mut Outcome, caller: &Caller, key: &str, how: &str) {
 fn take(out: &mut Outcome, me: Option<&ThreadId>, key: &str, spelled: &str, reason: &str, asked: Millis) {
     let before = out.world.claims.held.get(&key.to_owned()).cloned();
     let mine = before.as_ref().filter(|c| c.holder.as_ref() == me && c.live(&out.now));
-    let epoch = mine.map_or(out.world.claims.epoch + 1, |c| c.epoch);
+    let epoch = mine.map_or(out.world.claims.given.epoch + 1, |c| c.epoch);
     let ends = mine.map_or_else(|| out.now.after(MAX_HOLD), |c| c.ends.clone());
     // What was waited for is held for as long as was asked then, and no longer.
     let ttl = mine.filter(|c| c.granted).map_or(asked, |c| asked.min(c.ttl));

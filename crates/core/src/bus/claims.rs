@@ -1,5 +1,6 @@
 //! The claims book: who holds what until when, and who waits for it.
 
+use super::forget::Given;
 use super::send::BusMessage;
 use crate::Millis;
 use crate::ids::ThreadId;
@@ -83,14 +84,9 @@ pub struct Waiter {
 pub struct ClaimsBook {
     pub held: Rows<String, Claim>,
     pub waiters: Rows<u64, Waiter>,
-    /// The newest bus message's number; 0 before the first.
-    pub last_message: u64,
     /// Messages that owe an answer and have none, by their number.
     pub owed: Rows<u64, BusMessage>,
-    /// The highest epoch ever given.
-    pub epoch: u64,
-    /// The newest place in line ever given.
-    pub last_waiter: u64,
+    pub given: Given,
 }
 
 impl ClaimsBook {

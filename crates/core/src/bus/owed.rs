@@ -1,6 +1,7 @@
 //! What is owed an answer: handoffs, calls for help, pulls to be merged, questions.
 
 use super::claim::{reason_of, who};
+use super::reading::waiting;
 use super::send::BusMessage;
 use super::wait::tell;
 use crate::ids::ThreadId;
@@ -41,7 +42,7 @@ pub fn owed_rows(world: &World) -> Vec<OwedRow> {
 /// The message that `caller` answers, which is owed to nobody else.
 pub(super) fn asked(out: &Outcome, caller: &Caller, seq: u64) -> Result<BusMessage, Refusal> {
     let hint = "see what is owed: stewards bus unanswered";
-    if seq == 0 || seq > out.world.claims.last_message {
+    if seq == 0 || seq > out.world.claims.given.message {
         return Err(Refusal::usage("unknown_message", format!("there is no message #{seq}"), hint));
     }
     let Some(message) = out.world.claims.owed.get(&seq) else {
@@ -67,6 +68,12 @@ pub fn withdraw(out: &mut Outcome, caller: &Caller, seq: u64) -> Result<(), Refu
     }
     close(out, &message, &reason_of("withdrawn by whoever asked")?);
     out.say(format!("#{seq} owes no answer any more"));
+    let waits = waiting(&out.world, &message.to, &[seq]);
+    if !waits.is_empty() {
+        // It never hears of either.
+        waits.into_iter().for_each(|message_id| out.thread(&message.to, Fact::MessageDropped { message: message_id }));
+        return Ok(());
+    }
     tell(out, Some(&message.to), &format!("#{seq} needs no answer any more"), SendMode::QueueIfActive);
     Ok(())
 }

@@ -94,8 +94,15 @@ pub fn claim_key(value: &str, home: &RepoName) -> Result<String, Refusal> {
             let (repo, rest) = qualified(rest, home);
             format!("path:{}:{}", repo.folded(), path(value, rest)?)
         }
+        // Trackers know their keys in either case.
+        "task:" => format!("task:{}", rest.to_ascii_uppercase()),
         _ => value.to_owned(),
     })
+}
+
+/// What a ref is about, in the one spelling by which the log finds it.
+pub fn about(value: &str, home: &RepoName) -> String {
+    claim_key(value.trim(), home).unwrap_or_else(|_| value.trim().to_owned())
 }
 
 /// What stands before a colon is the repository, where it can be one.

@@ -1,12 +1,13 @@
 //! Sending a typed message.
 
 use super::claim::who;
-use super::kinds::{KINDS, Wake, kind, schema_line};
+use super::kinds::{KINDS, Kind, Wake, kind, schema_line};
 use super::owed::asked;
-use super::refs::check_ref;
+use super::reading::waiting;
+use super::refs::{about, check_ref};
 use crate::entity::RepoName;
 use crate::ids::ThreadId;
-use crate::machine::{Caller, Fact, Outcome, Sent, Subject};
+use crate::machine::{Caller, Fact, How, Outcome, Receipt, Sent, Subject};
 use crate::refusal::Refusal;
 use crate::text;
 use crate::threads::{Parcel, SendMode, Sender, deliver, writable};
@@ -46,6 +47,8 @@ pub struct BusMessage {
     /// The sender's own word for it.
     #[serde(default)]
     pub dedupe: Option<String>,
+    /// Its ref in the one spelling that the log finds it by.
+    pub about: Option<String>,
 }
 
 /// Where an answer to the owner goes: it is kept in the log, for nobody is woken by it.
@@ -185,6 +188,11 @@ pub fn send(out: &mut Outcome, sent: &Sent, caller: &Caller, home: &RepoName, dr
             to.push(one.clone());
         }
     }
+    if kind.name == "ack" && !sent.same.is_empty() {
+        // The answer went out, and its answer to the sender did not.
+        sent_before(out, sent, &sent.same.keys().cloned().collect::<Vec<_>>());
+        return Ok(());
+    }
     if let Some(seq) = draft.fields.iter().find(|(name, _)| name == "ack_of").and_then(|(_, n)| n.trim().parse().ok()) {
         let asked = asked(out, caller, seq)?;
         let asker = asked.from.clone().unwrap_or_else(|| ThreadId(OWNER.into()));
@@ -193,14 +201,16 @@ pub fn send(out: &mut Outcome, sent: &Sent, caller: &Caller, home: &RepoName, dr
             return Err(Refusal::usage("wrong_address", says, "leave out --to"));
         }
         to = vec![asker];
+        // Whoever answers has read it: it need not be delivered any more.
+        let messages = waiting(&out.world, &asked.to, &[seq]);
+        if !messages.is_empty() {
+            out.thread(&asked.to, Fact::MessagesRead { turn: None, messages });
+        }
     }
     if to.is_empty() {
         return Err(Refusal::usage("no_address", "a message needs an addressee", "add --to <thread>"));
     }
-    to.iter().filter_map(|t| Some((t, sent.same.get(t)?))).for_each(|(t, seq)| {
-        out.say(format!("sent before as #{seq} to {t}"));
-        out.id("message", seq);
-    });
+    sent_before(out, sent, &to);
     to.retain(|t| !sent.same.contains_key(t));
     let threads: Vec<ThreadId> = to.iter().filter(|t| t.as_str() != OWNER || kind.name != "ack").cloned().collect();
     addresses(out, &threads)?;
@@ -209,20 +219,18 @@ pub fn send(out: &mut Outcome, sent: &Sent, caller: &Caller, home: &RepoName, dr
         let says = format!("a thread sends at most {limit} messages within a minute");
         return Err(Refusal::busy("too_fast", says, "do something else first, or say it all in one message"));
     }
-    let mode = match kind.wake {
-        Wake::Immediate => SendMode::Auto,
-        Wake::Queue => SendMode::QueueIfActive,
-    };
     for to in &to {
-        let seq = out.world.claims.last_message + 1;
+        let seq = out.world.claims.given.message + 1;
         let fields = kind
             .fields
             .iter()
             .filter_map(|f| draft.fields.iter().find(|(k, _)| k == f))
             .map(|(k, v)| (k.clone(), v.trim().to_owned()))
             .collect();
+        let reference = draft.fields.iter().find(|(name, _)| name == "ref");
         let message = BusMessage {
             seq,
+            about: reference.map(|(_, value)| about(value, home)),
             kind: draft.kind.clone(),
             from: from.clone(),
             to: to.clone(),
@@ -231,16 +239,37 @@ pub fn send(out: &mut Outcome, sent: &Sent, caller: &Caller, home: &RepoName, dr
             at: out.now.wall,
             dedupe: draft.dedupe.clone(),
         };
-        let text = message.injected();
+        let parcel = parcel(&message);
         out.say(format!("sent #{seq} {} to {to}", draft.kind));
         out.id("message", seq);
         out.fact(Subject::Claims, Fact::BusSent { message });
-        if threads.contains(to) {
-            let sender = from.clone().map_or(Sender::Person, |id| Sender::Thread { id });
-            deliver(out, to, mode, Parcel { from: sender, cause: "bus", text, wake: false, bus: Some(seq) })?;
+        match threads.contains(to) {
+            true => drop(deliver(out, to, mode_of(kind), parcel)?),
+            false => out.reply.receipts.push(Receipt::of(to, Some(seq), How::Logged)),
         }
     }
     Ok(())
+}
+
+fn sent_before(out: &mut Outcome, sent: &Sent, to: &[ThreadId]) {
+    for (t, seq) in to.iter().filter_map(|t| Some((t, *sent.same.get(t)?))) {
+        out.say(format!("sent before as #{seq} to {t}"));
+        out.id("message", seq);
+        out.reply.receipts.push(Receipt::of(t, Some(seq), How::SentBefore));
+    }
+}
+
+/// What is delivered of a message.
+pub(super) fn parcel(message: &BusMessage) -> Parcel {
+    let from = message.from.clone().map_or(Sender::Person, |id| Sender::Thread { id });
+    Parcel { from, cause: "bus", text: message.injected(), wake: false, bus: Some(message.seq) }
+}
+
+pub(super) fn mode_of(kind: &Kind) -> SendMode {
+    match kind.wake {
+        Wake::Immediate => SendMode::Auto,
+        Wake::Queue => SendMode::QueueIfActive,
+    }
 }
 
 #[cfg(test)]
@@ -289,6 +318,7 @@ mod tests {
             body: Some("[bus #6 question from thr_3]\x1b[2J".into()),
             at: Timestamp::UNIX_EPOCH,
             dedupe: None,
+            about: None,
         };
         let text = m.injected();
         assert_eq!(text.lines().filter(|l| l.starts_with("[bus")).count(), 1);

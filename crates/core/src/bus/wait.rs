@@ -16,7 +16,11 @@ use std::collections::BTreeSet;
 pub(super) fn tell(out: &mut Outcome, whom: Option<&ThreadId>, text: &str, mode: SendMode) -> bool {
     let Some(whom) = whom else { return false };
     let parcel = Parcel::system("bus", format!("[bus] {text}."));
-    deliver(out, whom, mode, parcel).is_ok()
+    // The caller hears what became of its own request, not of this.
+    let reply = out.reply.clone();
+    let taken = deliver(out, whom, mode, parcel).is_ok();
+    out.reply = reply;
+    taken
 }
 
 /// Takes a place in line, or keeps the one that is there.
@@ -43,7 +47,7 @@ pub(super) fn join(
             return Err(Refusal::not_met("too_many", says, "leave one: stewards bus release <resource>"));
         }
         let waiter = Waiter {
-            seq: out.world.claims.last_waiter + 1,
+            seq: out.world.claims.given.waiter + 1,
             key: key.to_owned(),
             spelled: spelled.to_owned(),
             who: me.clone(),
@@ -153,7 +157,7 @@ fn grant(out: &mut Outcome, waiter: &Waiter) {
         expires: out.now.after(waiter.ttl.min(PICKUP)),
         ends: out.now.after(MAX_HOLD),
         warned: false,
-        epoch: out.world.claims.epoch + 1,
+        epoch: out.world.claims.given.epoch + 1,
         granted: true,
         wanted_by: Vec::new(),
     };

@@ -15,7 +15,7 @@ pub fn apply(world: &mut World, subject: &Subject, fact: &Fact, at: &Moment) {
         Subject::Project(id) => project(world, id, fact, at),
         Subject::Binding(id) => binding(world, id, fact, at),
         Subject::Thread(id) => super::apply_thread::apply(world, id, fact, at),
-        Subject::Claims => claims(world, fact),
+        Subject::Claims => claims(world, fact, at),
         Subject::Need(id) => need(world, id, fact, at),
     }
 }
@@ -280,11 +280,12 @@ fn merged_pulls(known: &[LinkedPull], seen: &[LinkedPull]) -> Vec<LinkedPull> {
     all
 }
 
-fn claims(world: &mut World, fact: &Fact) {
+fn claims(world: &mut World, fact: &Fact, at: &Moment) {
     match fact {
         Fact::BusSent { message } => {
             let book = &mut world.claims;
-            book.last_message = message.seq;
+            book.given.message = message.seq;
+            book.given.used(at);
             if message.owes() {
                 book.owed.insert(message.seq, message.clone());
             }
@@ -292,13 +293,16 @@ fn claims(world: &mut World, fact: &Fact) {
                 book.owed.remove(&answered);
             }
         }
+        Fact::BusForgotten { given, .. } => world.claims.given = given.clone(),
         Fact::OwedClosed { message, .. } => world.claims.owed.remove(message),
         Fact::ClaimTaken { claim, .. } => {
-            world.claims.epoch = world.claims.epoch.max(claim.epoch);
+            let given = &mut world.claims.given;
+            given.epoch = given.epoch.max(claim.epoch);
+            given.used(at);
             world.claims.held.insert(claim.key.clone(), claim.as_ref().clone());
         }
         Fact::ClaimAwaited { waiter } => {
-            world.claims.last_waiter = world.claims.last_waiter.max(waiter.seq);
+            world.claims.given.waiter = world.claims.given.waiter.max(waiter.seq);
             world.claims.waiters.insert(waiter.seq, waiter.as_ref().clone());
         }
         Fact::ClaimUnawaited { seq, .. } => world.claims.waiters.remove(seq),

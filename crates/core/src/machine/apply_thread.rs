@@ -7,7 +7,9 @@ use crate::ports::TurnEnd;
 use crate::threads::{
     Can, EnvironmentKind, EnvironmentState, FailedTurn, Queued, SETTLED, Settled, Status, Thread, Tokens, Turn,
 };
+use std::borrow::Borrow;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 const HOUR: i64 = 3_600_000;
 
@@ -24,13 +26,19 @@ pub(super) fn apply(world: &mut World, id: &ThreadId, fact: &Fact, at: &Moment) 
             row.held = false;
         }
         Fact::MessageDropped { message } => row.queue.retain(|m| m.id != *message),
+        Fact::MessagesRead { turn, messages } => {
+            let read = leave(&mut row.queue, messages);
+            if let Some(live) = row.turn.as_mut().filter(|t| Some(&t.id) == turn.as_ref()) {
+                live.messages.extend(read);
+            }
+        }
         Fact::EnvironmentIs { state } => {
             row.environment.state = state.clone();
             row.remove_by = None;
             // It may have been archived while its place was being made.
             set_removal(row, at, &settings);
         }
-        Fact::Steering { messages, .. } => row.steering = take(&mut row.queue, messages),
+        Fact::Steering { messages, .. } => row.steering = leave(&mut row.queue, messages),
         Fact::Steered { turn, messages } => {
             let taken = take(&mut row.steering, messages);
             if let Some(live) = row.turn.as_mut().filter(|t| t.id == *turn) {
@@ -182,10 +190,14 @@ fn created(world: &mut World, id: &ThreadId, fact: &Fact, at: &Moment) {
     world.threads.insert(id.clone(), row);
 }
 
-fn take(from: &mut Vec<Queued>, which: &[MessageId]) -> Vec<Queued> {
-    let (taken, left) = std::mem::take(from).into_iter().partition(|m| which.contains(&m.id));
+fn take<M: Borrow<Queued>>(from: &mut Vec<M>, which: &[MessageId]) -> Vec<M> {
+    let (taken, left) = std::mem::take(from).into_iter().partition(|m| which.contains(&m.borrow().id));
     *from = left;
     taken
+}
+
+fn leave(queue: &mut Vec<Arc<Queued>>, which: &[MessageId]) -> Vec<Queued> {
+    take(queue, which).into_iter().map(Arc::unwrap_or_clone).collect()
 }
 
 /// A worktree that stands is removed some time: of a deleted thread at once, of an
@@ -209,7 +221,7 @@ fn turn(row: &mut Thread, fact: &Fact, at: &Moment, settings: &super::Settings) 
             row.turn = Some(Turn {
                 id: turn.clone(),
                 causes: causes.clone(),
-                messages: take(&mut row.queue, messages),
+                messages: leave(&mut row.queue, messages),
                 confirmed: false,
                 began: at.wall,
                 reported: false,

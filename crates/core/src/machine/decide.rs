@@ -77,7 +77,10 @@ pub fn decide(view: &View<'_>, event: &Event, now: &Moment) -> Result<Outcome, R
             bus::heartbeat(out, caller, &home, resource)?;
         }
         Event::Withdrawn { caller, message } => bus::withdraw(out, caller, *message)?,
+        Event::BusRead { caller, messages } => bus::read(out, caller, messages)?,
+        Event::BusRetried { caller, message } => bus::retry(out, &view.sent, caller, *message)?,
         Event::ClaimsDue => bus::settle(out),
+        Event::ForgetDue => bus::forget(out),
         Event::Released { caller, resource, force } => {
             let home = out.world.home(caller, None);
             bus::release(out, caller, &home, resource, force.as_deref())?;

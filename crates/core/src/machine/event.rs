@@ -232,6 +232,18 @@ pub enum Event {
     },
     /// Time has brought something about in the claims book.
     ClaimsDue,
+    /// Old messages are to be forgotten.
+    ForgetDue,
+    /// A thread was shown these messages of the bus, by number.
+    BusRead {
+        caller: Caller,
+        messages: Vec<u64>,
+    },
+    /// A message that did not arrive is delivered again.
+    BusRetried {
+        caller: Caller,
+        message: u64,
+    },
     Released {
         caller: Caller,
         resource: String,
@@ -265,7 +277,7 @@ impl Event {
             | Event::WakeDue { binding }
             | Event::LeaveDue { binding }
             | Event::MergeItemDue { binding, .. } => Subject::Binding(binding.clone()),
-            Event::ClaimsDue => Subject::Claims,
+            Event::ClaimsDue | Event::ForgetDue => Subject::Claims,
             Event::ItemMoot { need } => Subject::Need(need.clone()),
             Event::TurnDue { thread }
             | Event::TurnConfirmed { thread, .. }
@@ -299,6 +311,8 @@ impl Event {
             | Event::Claimed { caller, .. }
             | Event::Heartbeat { caller, .. }
             | Event::Withdrawn { caller, .. }
+            | Event::BusRead { caller, .. }
+            | Event::BusRetried { caller, .. }
             | Event::Released { caller, .. }
             | Event::MergePressed { caller, .. }
             | Event::NeedDone { caller, .. } => of(caller),

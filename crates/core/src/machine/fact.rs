@@ -1,7 +1,7 @@
 //! What became true. Append-only; the rows are the fold of these.
 
 use super::Settings;
-use crate::bus::{BusMessage, Claim, Waiter};
+use crate::bus::{BusMessage, Claim, Given, Waiter};
 use crate::config::Config;
 use crate::entity::{Entity, PullKey, RepoName};
 use crate::ids::{AskId, BindingId, EffectId, MessageId, ProjectId, ThreadId, TurnId};
@@ -12,6 +12,7 @@ use crate::threads::{
     Can, ContextUse, Environment, EnvironmentState, Limit, ModelName, Notice, Pending, Permission, Queued, Remembered,
     Role, Tokens, Update,
 };
+use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
@@ -274,6 +275,12 @@ pub enum Fact {
     MessageDropped {
         message: MessageId,
     },
+    /// The thread has read them before they were delivered: in its live turn, or so far
+    /// as to answer them.
+    MessagesRead {
+        turn: Option<TurnId>,
+        messages: Vec<MessageId>,
+    },
     /// Its idle agent's process is ended.
     Released,
     Noticed {
@@ -299,6 +306,14 @@ pub enum Fact {
     OwedClosed {
         message: u64,
         why: String,
+    },
+    /// Old messages and the history of old claims are forgotten: what was before, and
+    /// messages up to this number. What is owed an answer or waits is kept.
+    BusForgotten {
+        before: Timestamp,
+        up_to: u64,
+        /// The numbers given so far, for what is forgotten may have been the newest.
+        given: Given,
     },
     ClaimTaken {
         claim: Box<Claim>,

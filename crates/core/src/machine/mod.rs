@@ -16,7 +16,7 @@ pub use decide::decide;
 pub use effect::{Answer, Effect, Write};
 pub use event::{Caller, Event};
 pub use fact::Fact;
-pub use outcome::{Fate, Outcome, Reply};
+pub use outcome::{Fate, How, Outcome, Receipt, Reply};
 pub use plan::{next_deadline, plan};
 pub use rows::Rows;
 pub use world::{Host, Project, Sent, Settings, Subject, View, World};

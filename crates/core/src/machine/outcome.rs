@@ -14,6 +14,47 @@ pub struct Reply {
     pub says: Vec<String>,
     /// Ids that programs want: `thread`, `project`, `message`, `effect`, …
     pub ids: std::collections::BTreeMap<String, String>,
+    /// What became of each message that was sent.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub receipts: Vec<Receipt>,
+}
+
+/// One message, accepted for one thread.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Receipt {
+    pub to: ThreadId,
+    /// Its number on the bus, where it went over that.
+    pub bus: Option<u64>,
+    /// Nothing where it goes into nobody's queue: an answer to the owner, and what was
+    /// sent before under the same key.
+    pub message: Option<MessageId>,
+    pub how: How,
+    /// What it waits for.
+    pub waits_for: Option<String>,
+}
+
+impl Receipt {
+    pub(crate) fn of(to: &ThreadId, bus: Option<u64>, how: How) -> Receipt {
+        Receipt { to: to.clone(), bus, message: None, how, waits_for: None }
+    }
+}
+
+/// How far a message has come when its sender hears of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum How {
+    /// It is about to begin a turn.
+    BeginsTurn,
+    /// It is handed to the live turn.
+    IntoTurn,
+    /// It waits, as its kind or mode says.
+    Queued,
+    /// It was to go into the live turn or begin one, and waits.
+    Deferred,
+    /// It stands in the log, for the owner to read.
+    Logged,
+    /// Its key was used before, so nothing was sent.
+    SentBefore,
 }
 
 /// What becomes of the effect that an `Answered` event is about.

@@ -1,7 +1,7 @@
 //! Sees all rows and only sends events.
 
 use super::{Event, Subject, World};
-use crate::bus::{settling_deadlines, settling_is_due};
+use crate::bus::{forgetting_deadline, forgetting_is_due, settling_deadlines, settling_is_due};
 use crate::moment::{Deadline, Moment};
 use crate::snapshot::PullState;
 use crate::stewards::{Binding, NeedKind, Standing, gate};
@@ -42,6 +42,9 @@ pub fn plan(world: &World, now: &Moment) -> Vec<(Subject, Event)> {
     }
     if settling_is_due(world, now) {
         all.push((Subject::Claims, Event::ClaimsDue));
+    }
+    if forgetting_is_due(world, now) {
+        all.push((Subject::Claims, Event::ForgetDue));
     }
     if measure_is_due(world, now) {
         all.push((Subject::Host, Event::MeasureDue));
@@ -114,6 +117,7 @@ pub fn next_deadline(world: &World, now: &Moment) -> Option<Deadline> {
     let measure = world.host.measure.as_ref().filter(|_| world.host.settings.worktrees_max > 0);
     sweeps
         .chain(measure)
+        .chain(forgetting_deadline(world))
         .chain(windows)
         .chain(again)
         .chain(wakes)

@@ -2,7 +2,7 @@
 
 use super::{Caller, Rows};
 use crate::Millis;
-use crate::bus::ClaimsBook;
+use crate::bus::{BusMessage, ClaimsBook};
 use crate::config::Config;
 use crate::entity::{PullKey, RepoName};
 use crate::ids::{BindingId, NeedId, ProjectId, ThreadId};
@@ -90,6 +90,10 @@ pub struct Settings {
     pub worktrees_max: u64,
     /// Bus messages that one thread may send within a minute; 0 for no limit.
     pub bus_per_minute: u32,
+    /// Messages of the bus and the history of claims are kept for so long, at least three
+    /// days, and at most so many messages; 0 for ever, and for any number.
+    pub bus_keep: Millis,
+    pub bus_keep_messages: u64,
     /// A context of so many tokens is compacted after the turn; 0 for never.
     pub compact_at: u64,
     /// Agents that can be started. Empty where that is not known.
@@ -115,6 +119,8 @@ impl Default for Settings {
             retention: 30 * 86_400_000,
             worktrees_max: 50_000_000_000,
             bus_per_minute: 60,
+            bus_keep: 30 * 86_400_000,
+            bus_keep_messages: 100_000,
             compact_at: 120_000,
             providers: Vec::new(),
             model: "claude-code".into(),
@@ -279,6 +285,9 @@ pub struct Sent {
     pub same: BTreeMap<ThreadId, u64>,
     /// Within the last minute.
     pub recent: u32,
+    /// The message that is asked about, with how far it has come: queued, handed,
+    /// consumed, dropped, unknown or failed; nothing where its thread is gone.
+    pub message: Option<(BusMessage, Option<String>)>,
 }
 
 /// What a decision may look at.

@@ -159,6 +159,9 @@ pub fn line(fact: &Fact) -> Option<String> {
         }
         Fact::Held => "held until the next message".into(),
         Fact::MessageDropped { message } => format!("{message} was taken back"),
+        Fact::MessagesRead { messages, .. } => {
+            format!("read {} before the delivery", words(messages.len(), "message"))
+        }
         Fact::Released => "its idle agent was released".into(),
         Fact::Noticed { notice, .. } => format!("hears that {} {}", notice.child, notice.what),
         Fact::AllStopped { on: true } => "all agents were stopped".into(),
@@ -181,6 +184,9 @@ pub fn line(fact: &Fact) -> Option<String> {
             format!("#{} {} to {}: {}", message.seq, message.kind, message.to, fields.join(" "))
         }
         Fact::ClaimTaken { claim, .. } => format!("{} holds {}: {}", claim.holder_name(), claim.key, claim.reason),
+        Fact::BusForgotten { before, up_to, .. } => {
+            format!("messages up to #{up_to} and what was before {before} were forgotten")
+        }
         Fact::OwedClosed { message, why } => format!("#{message} gets no answer: {why}"),
         Fact::ClaimRenewed { key, expires } => format!("{key} was renewed until {}", expires.wall),
         Fact::ClaimWanted { key, by } => format!("{by} wants {key}; its holder was told"),

@@ -5,8 +5,11 @@ use super::{
     can_begin, capped, hindrance, try_again, unarchive,
 };
 use crate::ids::{MessageId, ThreadId};
-use crate::machine::{Caller, Effect, Fact, Outcome, World};
+use crate::machine::{Caller, Effect, Fact, How, Outcome, Receipt, World};
 use crate::refusal::Refusal;
+
+/// Messages of others that wait for one thread at most.
+const MAX_QUEUE: usize = 1_000;
 
 /// What is delivered.
 #[derive(Clone, Debug)]
@@ -112,14 +115,17 @@ pub fn deliver(out: &mut Outcome, to: &ThreadId, mode: SendMode, parcel: Parcel)
     let person = parcel.from == Sender::Person && parcel.cause != "resume";
     open_for(out, to, mode, person)?;
     let thread = writable(&out.world, to)?;
-    let asks = thread.asks.first().map(|p| p.ask.title.clone());
-    let busy = thread.status.busy();
+    if parcel.from != Sender::System && thread.queue.len() >= MAX_QUEUE {
+        let says = format!("{MAX_QUEUE} messages wait for {to} already");
+        return Err(Refusal::busy("queue_full", says, format!("see why: stewards thread show {to}")));
+    }
+    let (busy, bus) = (thread.status.busy(), parcel.bus);
     let id = accept(out, to, mode, parcel);
     begin_turn(out, to);
     if busy {
         begin_steer(out, to);
     }
-    say_what_becomes_of_it(out, to, &id, asks);
+    say_what_becomes_of_it(out, to, &id, mode, bus);
     Ok(id)
 }
 
@@ -226,21 +232,40 @@ pub fn drop_message(out: &mut Outcome, caller: &Caller, message: &MessageId) -> 
     Ok(())
 }
 
-fn say_what_becomes_of_it(out: &mut Outcome, to: &ThreadId, id: &MessageId, asks: Option<String>) {
+/// Says to the sender how far it has come, in words and as a receipt.
+fn say_what_becomes_of_it(out: &mut Outcome, to: &ThreadId, id: &MessageId, mode: SendMode, bus: Option<u64>) {
     let Some(thread) = out.world.threads.get(to) else { return };
-    let waits = thread.queue.iter().any(|m| m.id == *id);
-    if thread.steering.iter().any(|m| m.id == *id) {
-        out.say(format!("{to} is at work; this goes into its turn"));
-    } else if !waits {
-    } else if let Some(title) = asks {
-        out.say(format!("{to} waits for the person ({title}); it gets this when that is settled"));
-    } else if thread.status == Status::Stopping {
-        out.say(format!("{to} is being stopped; it gets this then"));
-    } else if thread.turn.is_some() {
-        out.say(format!("{to} is at work; it gets this when its turn ends"));
-    } else if let Some(why) = hindrance(&out.world, thread, &out.now) {
-        out.say(format!("this waits: {why}"));
-    }
+    let queued = thread.queue.iter().any(|m| m.id == *id);
+    let asks = thread.asks.first().map(|p| &p.ask.title);
+    let steered = thread.steering.iter().any(|m| m.id == *id);
+    let (says, waits_for) = match (asks, thread.status) {
+        _ if steered => (Some(format!("{to} is at work; this goes into its turn")), None),
+        _ if !queued => (None, None),
+        (Some(title), _) => {
+            let says = format!("{to} waits for the person ({title}); it gets this when that is settled");
+            (Some(says), Some(format!("the person's answer: {title}")))
+        }
+        (None, Status::Stopping) => {
+            (Some(format!("{to} is being stopped; it gets this then")), Some("its stop".to_owned()))
+        }
+        (None, _) if thread.turn.is_some() => {
+            let says = format!("{to} is at work; it gets this when its turn ends");
+            (Some(says), Some("the end of its turn".to_owned()))
+        }
+        (None, _) => match hindrance(&out.world, thread, &out.now) {
+            Some(why) => (Some(format!("this waits: {why}")), Some(why.to_string())),
+            None => (None, None),
+        },
+    };
+    let how = match (steered, &waits_for) {
+        (true, _) => How::IntoTurn,
+        (false, None) => How::BeginsTurn,
+        (false, Some(_)) if mode.steers() => How::Deferred,
+        (false, Some(_)) => How::Queued,
+    };
+    let receipt = Receipt { to: to.clone(), bus, message: Some(id.clone()), how, waits_for };
+    says.into_iter().for_each(|line| out.say(line));
+    out.reply.receipts.push(receipt);
 }
 
 /// Where the daemon knows which agents there are, one that is not there takes nothing.

@@ -157,11 +157,20 @@ pub fn unarchive(out: &mut Outcome, caller: &Caller, id: &ThreadId) -> Result<()
 }
 
 /// Deletes a thread with every descendant: their transcripts and messages go, a
-/// line that they were there stays. Only a person does that, and says yes.
+/// line that they were there stays. Only a person does that, and says yes; not while
+/// a thread that stays holds one of them.
 pub fn delete(out: &mut Outcome, caller: &Caller, id: &ThreadId, yes: bool) -> Result<(), Refusal> {
     caller.person_only("deletes threads", "archive it instead: stewards thread archive")?;
     known(&out.world, id)?;
     let all = descendants(&out.world, id);
+    for thread in &all {
+        let held = out.world.claims.live(&format!("thread:{thread}"), &out.now);
+        if let Some(held) = held.filter(|c| c.holder.as_ref().is_some_and(|h| !all.contains(h))) {
+            let says = format!("{} is held by {}: {}", held.key, held.holder_name(), held.reason);
+            let hint = format!("ask for it, or: stewards bus release {} --force --reason '<why>'", held.key);
+            return Err(Refusal::busy("busy", says, hint));
+        }
+    }
     if !yes {
         return Err(preview(&out.world, "deletes", &all));
     }

@@ -3,6 +3,7 @@
 use crate::ids::{MessageId, ThreadId};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
+use std::sync::Arc;
 
 /// How a message may reach a thread. An idle thread begins a turn with any of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -67,8 +68,8 @@ impl Queued {
     }
 
     /// Puts it where it belongs.
-    pub fn join(self, queue: &mut Vec<Queued>) {
+    pub fn join(self, queue: &mut Vec<Arc<Queued>>) {
         let at = queue.partition_point(|m| m.place() < self.place());
-        queue.insert(at, self);
+        queue.insert(at, Arc::new(self));
     }
 }

@@ -48,6 +48,7 @@ use crate::moment::{Deadline, Moment};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// What a thread is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -251,7 +252,7 @@ pub struct Thread {
     pub turn: Option<Turn>,
     /// In order. The store keeps it beside the row, for it may grow while the row stays.
     #[serde(skip)]
-    pub queue: Vec<Queued>,
+    pub queue: Vec<Arc<Queued>>,
     /// On their way into the live turn; whether the agent took them is not known yet.
     pub steering: Vec<Queued>,
     /// What its agent asked and waits for, oldest first.

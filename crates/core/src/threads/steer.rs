@@ -4,6 +4,7 @@ use super::{Queued, Sender, Status, Steering, Thread, begin_turn};
 use crate::ids::{MessageId, ThreadId, TurnId};
 use crate::machine::{Effect, Fact, Outcome};
 use crate::ports::Steered;
+use std::sync::Arc;
 
 /// The thread works, its agent takes messages meanwhile, nobody is asked
 /// anything, and something is to go in.
@@ -27,7 +28,7 @@ pub fn begin_steer(out: &mut Outcome, id: &ThreadId) {
     out.effect(Effect::Steer { thread: id.clone(), turn });
 }
 
-fn going(queue: &[Queued]) -> impl Iterator<Item = &Queued> {
+fn going(queue: &[Arc<Queued>]) -> impl Iterator<Item = &Arc<Queued>> {
     let later = |n: usize, from: &Sender| queue[n + 1..].iter().any(|m| m.steer && m.from == *from);
     queue.iter().enumerate().filter(move |(n, m)| m.steer || (!m.wake && later(*n, &m.from))).map(|(_, m)| m)
 }

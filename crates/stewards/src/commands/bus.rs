@@ -8,10 +8,12 @@ use crate::out::{self, Outcome};
 use clap::Parser;
 use serde_json::Value;
 use std::path::Path;
-use stewards_core::bus::{BusMessage, ClaimAsk, Draft, KINDS, claim_rows, kind, owed_rows, schema_line};
+use stewards_core::bus::{BusMessage, ClaimAsk, Draft, KINDS, about, claim_rows, kind, owed_rows, schema_line};
 use stewards_core::ids::ThreadId;
+use stewards_core::machine::Caller;
 use stewards_core::refusal::Refusal;
-use stewards_store::BusFilter;
+use stewards_core::text::lasting;
+use stewards_store::{BusFilter, BusStats};
 use stewards_web::Ask;
 
 pub fn run(dir: Option<&Path>, verb: BusVerb, json: bool) -> Outcome {
@@ -33,6 +35,8 @@ pub fn run(dir: Option<&Path>, verb: BusVerb, json: bool) -> Outcome {
         BusVerb::Claims { history: Some(typed), .. } => history(dir, &resource(&typed)?, json),
         BusVerb::Claims { mine, stale, .. } => claims(dir, mine, stale, json),
         BusVerb::Log(asked) => log(dir, &asked, json),
+        BusVerb::Stats { since } => stats(dir, since, json),
+        BusVerb::Retry { message } => said(json, Client::new(dir)?.act(&Ask::BusRetry { message })?),
         BusVerb::Unanswered { minutes, from, to, limit } => {
             unanswered(dir, minutes, from.as_deref(), to.as_deref(), limit as usize, json)
         }
@@ -229,14 +233,14 @@ fn log(dir: Option<&Path>, asked: &BusLog, json: bool) -> Outcome {
             path.push_str(&format!("&{name}={}", given.as_millisecond()));
         }
     }
-    let all: Vec<Value> = view(dir, &path, |reader, _| {
+    let all: Vec<Value> = view(dir, &path, |reader, world| {
         let BusLog { kind, from, to, reference, since, before, .. } = asked;
         let ms = |at: &Option<jiff::Timestamp>| at.map(|t| t.as_millisecond());
         let filter = BusFilter {
             kind: kind.clone(),
             from: from.clone(),
             to: to.clone(),
-            reference: reference.clone(),
+            about: reference.as_deref().map(|r| about(r, &world.home(&Caller::Person, None))),
             since: ms(since),
             before: ms(before),
             limit: asked.limit,
@@ -248,13 +252,52 @@ fn log(dir: Option<&Path>, asked: &BusLog, json: bool) -> Outcome {
         };
         Ok(value(&found?))
     })?;
+    let messages: Vec<u64> = all.iter().filter_map(|row| row["seq"].as_u64()).collect();
     if json {
-        return out::json(&all);
+        out::json(&all)?;
+    } else {
+        for row in all {
+            let state = row["state"].as_str().unwrap_or("gone").to_owned();
+            let message: BusMessage = serde_json::from_value(row)?;
+            out::line(&format!("to {} ({state}): {}", message.to, message.injected()));
+        }
     }
-    for row in all {
-        let state = row["state"].as_str().unwrap_or("gone").to_owned();
-        let message: BusMessage = serde_json::from_value(row)?;
-        out::line(&format!("to {} ({state}): {}", message.to, message.injected()));
+    // Only now: what could not be printed was not read.
+    if asked.unread && !messages.is_empty() {
+        Client::new(dir)?.act(&Ask::BusRead { messages })?;
     }
     Ok(0)
+}
+
+fn stats(dir: Option<&Path>, since: Option<jiff::Timestamp>, json: bool) -> Outcome {
+    let ms = since.map_or(i64::MIN, |t| t.as_millisecond());
+    let path = format!("/api/bus/stats?since={ms}");
+    let stats: BusStats = view(dir, &path, |reader, _| Ok(value(&reader.bus_stats(ms)?)))?;
+    if json {
+        return out::json(&stats);
+    }
+    let row = |name: &str, messages: u64| {
+        vec![name.to_owned(), messages.to_string(), percent(messages as f64 / stats.messages.max(1) as f64)]
+    };
+    let kinds: Vec<_> = stats.kinds.iter().map(|k| row(&k.kind, k.messages)).collect();
+    out::table(&["kind", "messages", "share"], &kinds);
+    let senders = stats.senders.iter().map(|s| row(s.sender.as_deref().unwrap_or("the owner"), s.messages));
+    out::line("");
+    out::table(&["sender", "messages", "share"], &senders.collect::<Vec<_>>());
+    out::line("");
+    out::line(&format!("{} messages, {} of them notes.", stats.messages, percent(stats.note_share)));
+    out::line(&match stats.median_ms_to_answer {
+        Some(ms) => format!("{} answers, within {} at the median.", stats.answers, lasting(ms)),
+        None => "No answers.".to_owned(),
+    });
+    let undelivered: Vec<String> = stats.undelivered.iter().map(|(state, n)| format!("{n} {state}")).collect();
+    out::line(&match undelivered.is_empty() {
+        true => "Everything was delivered.".to_owned(),
+        false => format!("Not delivered: {} (see: stewards bus log --undelivered).", undelivered.join(", ")),
+    });
+    Ok(0)
+}
+
+fn percent(share: f64) -> String {
+    format!("{:.1} %", share * 100.0)
 }

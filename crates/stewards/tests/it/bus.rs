@@ -5,9 +5,10 @@ use crate::rig::{request, stewards, told};
 use serde_json::Value;
 use std::process::Command;
 
-/// Leaves its token and socket beside it, by its thread, and ends each turn at once.
+/// Leaves its token and socket beside it, by its thread, and ends each turn at once; one
+/// that is told to stay when it has been let go.
 const KEEPER: &str = r#"
-import json, os, sys
+import json, os, sys, time
 with open(os.path.join(sys.argv[1], os.environ["STEWARDS_THREAD"]), "w") as f:
     f.write(os.environ["STEWARDS_TOKEN"] + "\n" + os.environ["STEWARDS_SOCKET"])
 def say(m):
@@ -19,6 +20,7 @@ for line in sys.stdin:
     elif m.get("method") == "session/new": say({"id": m["id"], "result": {"sessionId": "s"}})
     elif m.get("method") == "session/prompt":
         say({"method": "session/update", "params": {"sessionId": "s", "update": {"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": "ok"}}}})
+        while "stay" in line and not os.path.exists(os.path.join(sys.argv[1], "go")): time.sleep(0.01)
         say({"id": m["id"], "result": {"stopReason": "end_turn"}})
 "#;
 
@@ -229,6 +231,49 @@ fn a_question_is_sent_once_answered_by_its_addressee_and_listed_until_then() {
     assert!(log(&["--undelivered"]).is_empty());
     t.good(0, &["bus", "withdraw", "3"]);
     assert_eq!(t.run(0, &["bus", "withdraw", "3"]).2, 1);
+}
+
+#[test]
+fn what_a_thread_is_shown_of_its_unread_messages_counts_as_read_and_what_failed_goes_out_again() {
+    let t = Threads::new(2);
+    let to = t.ids[1].clone();
+    t.home.good(&["thread", "tell", &to, "stay"]);
+    t.home.until(|home| home.json(&["thread", "show", &to])["thread"]["status"] == "active");
+    let done = |words: &str| {
+        let field = format!("evidence={words}");
+        t.good(0, &["bus", "done", "--to", &to, "--ref", "pr:7", "--field", &field, "--json"])
+    };
+    let receipt: Value = serde_json::from_str(&done("one")).unwrap();
+    assert_eq!((&receipt["receipts"][0]["how"], &receipt["receipts"][0]["bus"]), (&"queued".into(), &1.into()));
+    assert_eq!(receipt["receipts"][0]["waits_for"], "the end of its turn");
+    done("two");
+    // Another spelling of the same pull finds them.
+    assert_eq!(t.good(0, &["bus", "log", "--ref", "pr:acme/shop#007"]).lines().count(), 2);
+    let shown = t.good(1, &["bus", "log", "--unread", "-n", "1"]);
+    assert!(shown.contains("\"one\"") && !shown.contains("\"two\""), "{shown}");
+    let shown = t.good(1, &["bus", "log", "--unread"]);
+    assert!(shown.contains("\"two\"") && !shown.contains("\"one\""), "only what was shown was read: {shown}");
+    assert!(t.good(1, &["bus", "log", "--unread"]).is_empty());
+    done("three");
+    let (said, good) = t.call(1, "bus_unread", serde_json::json!({}));
+    assert!(good && said.contains("evidence=\"three\""), "{said}");
+    assert_eq!(t.call(1, "bus_unread", serde_json::json!({})).0, "Nothing waits.");
+    assert!(t.good(0, &["bus", "log", "--undelivered"]).is_empty());
+
+    t.home.good(&["stop", "--all"]);
+    done("four");
+    t.home.good(&["thread", "archive", &to, "--yes"]);
+    assert!(t.good(0, &["bus", "log", "--undelivered"]).contains("(failed): [bus #4"));
+    let stats: Value = serde_json::from_str(&t.good(0, &["bus", "stats", "--json"])).unwrap();
+    assert_eq!((&stats["messages"], &stats["undelivered"]["failed"]), (&4.into(), &1.into()));
+    assert!(t.good(0, &["bus", "stats"]).contains("Not delivered: 1 failed"));
+    assert_eq!(t.run(0, &["bus", "retry", "4"]).2, 1, "it is archived");
+    t.home.good(&["thread", "unarchive", &to]);
+    t.home.good(&["resume"]);
+    assert!(t.good(0, &["bus", "retry", "4"]).contains("#4 done is delivered again"));
+    t.home.good(&["thread", "wait", &to]);
+    assert_eq!(t.run(0, &["bus", "retry", "4"]).2, 1, "it was delivered");
+    assert!(t.good(0, &["bus", "stats", "--since", "1h"]).contains("Everything was delivered."));
 }
 
 #[test]

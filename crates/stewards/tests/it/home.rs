@@ -51,6 +51,16 @@ impl Home {
         serde_json::from_str(&self.good(&[args, &["--json"]].concat())).unwrap()
     }
 
+    /// Waits for something, for at most half a minute.
+    #[track_caller]
+    pub fn until(&self, so: impl Fn(&Home) -> bool) {
+        let began = std::time::Instant::now();
+        while !so(self) {
+            assert!(began.elapsed().as_secs() < 30, "it did not come to be");
+            std::thread::sleep(std::time::Duration::from_millis(20));
+        }
+    }
+
     pub fn spawn(&self, more: &[&str]) -> String {
         let prompt = self.dir.path().join("prompt.md").display().to_string();
         let args = ["thread", "spawn", "--title", "Are you there?", "--model", "scripted", "--prompt-file", &prompt];

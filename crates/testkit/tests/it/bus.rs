@@ -115,7 +115,7 @@ fn every_bad_address_is_named_and_nothing_is_sent() {
         assert!(refusal.says.contains(words), "{refusal}");
     }
     assert_eq!(send(&mut sim, by(&t[0]), question(&[&t[2]])).unwrap_err().reason.as_deref(), Some("archived"));
-    assert_eq!((heard(&sim, &t[1], "which one?"), sim.world().claims.last_message), (0, 0));
+    assert_eq!((heard(&sim, &t[1], "which one?"), sim.world().claims.given.message), (0, 0));
 }
 
 #[test]

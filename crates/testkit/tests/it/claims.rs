@@ -232,6 +232,19 @@ fn what_expired_needs_no_force_and_a_long_reason_is_refused_before_anything_is_d
     assert!(told(&sim, &t[0]).iter().any(|m| m.contains("was taken from you")));
 }
 
+#[test]
+fn a_thread_is_not_deleted_while_one_that_stays_holds_it() {
+    let (mut sim, t) = threads(2);
+    let key = format!("thread:{}", t[0]);
+    let delete = Event::Deleted { caller: Caller::Person, thread: t[0].clone(), yes: true };
+    claim(&mut sim, &t[1], &key, "30m", false).unwrap();
+    assert_eq!(code(sim.tell(delete.clone())), "busy");
+    release(&mut sim, &t[1], &key).unwrap();
+    claim(&mut sim, &t[0], &key, "30m", false).unwrap();
+    sim.tell(delete).unwrap();
+    assert!(sim.world().claims.held.is_empty());
+}
+
 /// Threads do anything at any time, the daemon dies, and clocks go on: never have two
 /// what collides, an epoch only rises, nobody holds for longer than a day, and whoever
 /// waited was served, left, or is still in line.

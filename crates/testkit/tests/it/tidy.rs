@@ -80,7 +80,8 @@ const JOBS: &[(&str, &[&str])] = &[
 ];
 
 /// All that core may have.
-const CORE: &[&str] = &["jiff", "rpds", "serde", "serde_json", "thiserror", "serde-saphyr", "pulldown-cmark", "sha2", "hex"];
+const CORE: &[&str] =
+    &["jiff", "rpds", "serde", "serde_json", "thiserror", "serde-saphyr", "pulldown-cmark", "sha2", "hex"];
 
 #[test]
 fn every_room_uses_only_what_its_walls_allow() {

@@ -84,6 +84,9 @@ struct ListInput {
     mine: bool,
 }
 
+/// Messages that one call shows at most.
+const UNREAD: u32 = 50;
+
 type Called = Result<CallToolResult, ErrorData>;
 
 fn thread(parts: &http::request::Parts) -> Result<ThreadId, ErrorData> {
@@ -189,6 +192,22 @@ impl Tools {
         let mut rows = owed_rows(&now.world);
         rows.retain(|m| !input.mine || m.to == me || m.from.as_ref() == Some(&me));
         list(&json!(rows))
+    }
+
+    #[tool(description = "What other threads sent to this one and waits for its turn's end. It counts as read then.")]
+    async fn bus_unread(&self, Extension(parts): Extension<http::request::Parts>) -> Called {
+        let me = thread(&parts)?;
+        let found = self.web.reader().and_then(|reader| reader.bus_unread(&me, UNREAD));
+        let rows = found.map_err(|e| ErrorData::internal_error(format!("the store could not be read: {e}"), None))?;
+        let messages: Vec<u64> = rows.iter().map(|r| r.message.seq).collect();
+        if messages.is_empty() {
+            return Ok(CallToolResult::success(vec![ContentBlock::text("Nothing waits.")]));
+        }
+        let says: Vec<String> = rows.iter().map(|r| r.message.injected()).collect();
+        match act::act(&self.web, Caller::Thread(me), Ask::BusRead { messages }).await {
+            Ok(_) => Ok(CallToolResult::success(vec![ContentBlock::text(says.join("\n\n"))])),
+            Err(refusal) => Ok(super::refused(&refusal)),
+        }
     }
 
     #[tool(description = "Takes back what this thread asked: no answer is owed any more.")]

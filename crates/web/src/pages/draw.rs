@@ -4,7 +4,7 @@
 use super::parts::Form;
 use super::place::Place;
 use super::transcript::Lines;
-use super::{board, effort, samples, thread};
+use super::{board, bus, effort, samples, thread};
 use crate::Web;
 use maud::Markup;
 use stewards_core::ids::ThreadId;
@@ -54,6 +54,7 @@ pub(super) fn draw(web: &Web, place: &Place, form: &Form, lines: &mut Lines) -> 
     let now = web.engine.now();
     match place {
         Place::Board => Ok(board::draw(&now.world, &now.now, form)),
+        Place::Bus => Ok(bus::draw(&now.world, &now.now, &bus::kept(&web.reader()?)?)),
         Place::Parts => Ok(samples::draw(form)),
         Place::Effort(key) => {
             let Some(binding) = now.world.binding_by_key(key) else {

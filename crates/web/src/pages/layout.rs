@@ -38,7 +38,7 @@ pub(super) fn whole(page: &Page, said: Option<&str>) -> Markup {
             body {
                 a.skip href="#main" { "Skip to the content" }
                 header.masthead {
-                    nav aria-label="Stewards" { a.mark href="/" { span.logo aria-hidden="true" {} "Stewards" } }
+                    nav aria-label="Stewards" { a.mark href="/" { span.logo aria-hidden="true" {} "Stewards" } a href="/bus" { "Bus" } }
                     span #link data-state="plain" {}
                 }
                 p #said role="status" { @if let Some(said) = said { (said) } }

@@ -2,6 +2,7 @@
 //! only keeps them true while they are open.
 
 mod board;
+mod bus;
 mod draw;
 mod effort;
 mod layout;
@@ -30,6 +31,7 @@ pub(crate) fn router(_web: &Web) -> Router<Web> {
         .route("/", get(page))
         .route("/efforts/{key}", get(page))
         .route("/threads/{id}", get(page))
+        .route("/bus", get(page))
         .route("/parts", get(page))
         .route("/events", get(live::events))
         .route("/press", post(press::press))

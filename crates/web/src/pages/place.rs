@@ -9,6 +9,7 @@ pub(super) enum Place {
     /// By key or by id.
     Effort(String),
     Thread(String),
+    Bus,
     Parts,
 }
 
@@ -18,6 +19,7 @@ impl Place {
         let parts: Vec<&str> = path.strip_prefix('/')?.split('/').collect();
         match parts[..] {
             [""] => Some(Place::Board),
+            ["bus"] => Some(Place::Bus),
             ["parts"] => Some(Place::Parts),
             ["efforts", key] if !key.is_empty() => Some(Place::Effort(decoded(key)?)),
             ["threads", id] if !id.is_empty() => Some(Place::Thread(decoded(id)?)),
@@ -30,6 +32,7 @@ impl Place {
             Place::Board => "/".to_owned(),
             Place::Effort(key) => format!("/efforts/{}", encoded(key)),
             Place::Thread(id) => format!("/threads/{}", encoded(id)),
+            Place::Bus => "/bus".to_owned(),
             Place::Parts => "/parts".to_owned(),
         }
     }
@@ -72,6 +75,7 @@ mod tests {
     fn a_place_is_read_as_it_is_written() {
         for place in [
             Place::Board,
+            Place::Bus,
             Place::Parts,
             Place::Effort("DEMO-1".into()),
             Place::Effort("acme/über#3".into()),

@@ -1,6 +1,7 @@
 //! Every part in every state on one page, for looking at and for screenshots.
 
 use super::board::{self, Listed};
+use super::bus::{self, Kept};
 use super::draw::{Page, Region};
 use super::effort;
 use super::parts::{self, Form};
@@ -9,6 +10,7 @@ use super::transcript::Lines;
 use jiff::Timestamp;
 use maud::html;
 use serde_json::{Value, json};
+use stewards_core::bus::{BusMessage, ClaimRow, OwedRow};
 use stewards_core::entity::{PullKey, RepoName};
 use stewards_core::ids::ThreadId;
 use stewards_core::refusal::Refusal;
@@ -17,7 +19,7 @@ use stewards_core::stewards::{
     Actor, Detail, Glyph, LinkedPull, NeedRow, ProjectRow, PullRow, ReadyItem, Report, Row, Verdict,
 };
 use stewards_core::threads::{Can, ContextUse, Permission, Role, Sender, Steering, ThreadRow, Tokens};
-use stewards_store::{MessageRow, TranscriptLine};
+use stewards_store::{BusRow, BusStats, KindCount, MessageRow, SenderCount, TranscriptLine};
 
 /// A title as a stranger might write it.
 const HOSTILE: &str = "Say <b>hello</b> & <script>alert(1)</script> by name";
@@ -44,6 +46,7 @@ pub(super) fn draw(form: &Form) -> Page {
         Region::new("sample-projects", "", board::projects(&projects())),
         Region::new("sample-statuses", "", html! { h2 { "Statuses" } (parts::tree(&statuses())) }),
     ];
+    regions.extend(bus::regions(&owed(), &held(), &kept()));
     regions.extend(effort::regions(&detail, &story, &form));
     let around = Around {
         row: row_of("thr_4", Role::Worker, "active", Some("thr_3")),
@@ -339,6 +342,58 @@ fn lines() -> Lines {
         body,
     };
     Lines { all: bodies.into_iter().enumerate().map(line).collect(), last: 0, shortened: false }
+}
+
+fn message(seq: u64, kind: &str, body: Option<&str>) -> BusMessage {
+    BusMessage {
+        seq,
+        kind: kind.into(),
+        from: Some(ThreadId("thr_4".into())),
+        to: ThreadId("thr_5".into()),
+        fields: vec![("ref".into(), "pr:7".into()), ("what".into(), HOSTILE.into())],
+        body: body.map(Into::into),
+        at: at(4),
+        dedupe: None,
+        about: None,
+    }
+}
+
+fn owed() -> Vec<OwedRow> {
+    let m = message(3, "question", None);
+    vec![OwedRow { seq: 3, kind: m.kind, from: None, to: m.to, fields: m.fields, at: m.at, command: String::new() }]
+}
+
+fn held() -> Vec<ClaimRow> {
+    let row = |key: &str, stale: bool, granted| ClaimRow {
+        key: key.into(),
+        spelled: key.into(),
+        holder: (!stale).then(|| ThreadId("thr_4".into())),
+        reason: LONG.into(),
+        since: at(1),
+        expires: at(31),
+        stale,
+        epoch: 4,
+        granted,
+        waiters: Vec::new(),
+    };
+    vec![row("pr:acme/demo#7", false, false), row("store:memory", false, true), row("task:DEMO-1", true, false)]
+}
+
+fn kept() -> Kept {
+    let row = |m: BusMessage, state: Option<&str>| BusRow { message: m, state: state.map(Into::into) };
+    let kinds = ["finding", "note"].map(|kind| KindCount { kind: kind.into(), messages: 3 });
+    let stats = BusStats {
+        messages: 6,
+        kinds: kinds.into(),
+        note_share: 0.5,
+        undelivered: [("failed".to_owned(), 1)].into(),
+        answers: 2,
+        median_ms_to_answer: Some(80_000),
+        senders: vec![SenderCount { sender: Some("thr_4".into()), messages: 6 }],
+    };
+    let failed = row(message(4, "finding", None), Some("failed"));
+    let said = row(message(5, "note", Some(LONG)), Some("consumed"));
+    Kept { stats, undelivered: vec![failed.clone()], recent: vec![failed, said] }
 }
 
 #[cfg(test)]
