@@ -17,7 +17,11 @@ mod settings;
 mod twin;
 
 use clap::Parser;
+use clap::error::ErrorKind;
 use std::process::ExitCode;
+
+/// A verb without anything says what it can.
+const HELP: ErrorKind = ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand;
 
 fn main() -> ExitCode {
     let called_as = std::env::args_os().next().map(std::path::PathBuf::from);
@@ -31,5 +35,11 @@ fn main() -> ExitCode {
         args.remove(1);
     }
     let json = args.iter().any(|a| a == "--json");
-    out::finish(commands::run(cli::Cli::parse_from(args)), json)
+    let ran = match cli::Cli::try_parse_from(args) {
+        Ok(parsed) => commands::run(parsed),
+        // Help and versions are no errors.
+        Err(asked) if !asked.use_stderr() || asked.kind() == HELP => asked.exit(),
+        Err(error) => Err(out::bad_arguments(&error).into()),
+    };
+    out::finish(ran, json)
 }

@@ -29,6 +29,21 @@ pub fn finish(outcome: Outcome, as_json: bool) -> ExitCode {
     }
 }
 
+/// What is wrong with a command line: its first paragraph is the sentence, and how it
+/// is used the hint.
+pub fn bad_arguments(error: &clap::Error) -> Refusal {
+    let said = error.render().to_string();
+    let mut paragraphs = said.split("\n\n");
+    let lines: Vec<&str> = paragraphs.next().unwrap_or_default().lines().map(str::trim).collect();
+    let (first, more) = lines.split_first().unwrap_or((&"", &[]));
+    let says = format!("{} {}", first.trim_start_matches("error: "), more.join(", "));
+    let rest: Vec<&str> = paragraphs.map(str::trim).collect();
+    let usage = rest.iter().find_map(|p| p.strip_prefix("Usage: "));
+    let usage = usage.map_or("see --help".to_owned(), |u| format!("usage: {u}"));
+    let tip = rest.iter().find_map(|p| p.strip_prefix("tip: ")).map(|t| format!("{t}; ")).unwrap_or_default();
+    Refusal::usage("bad_arguments", says, format!("{tip}{usage}"))
+}
+
 /// Something that is needed cannot be reached.
 pub fn unreachable(code: &str, says: impl Into<String>, hint: impl Into<String>) -> anyhow::Error {
     Refusal::new(Exit::Unreachable, code, says, hint).into()

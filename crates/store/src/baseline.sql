@@ -105,7 +105,8 @@ CREATE INDEX messages_open ON messages (state, bus) WHERE state <> 'consumed';
 CREATE TABLE bus (
   seq INTEGER PRIMARY KEY,
   kind TEXT NOT NULL,
-  sender TEXT,
+  -- Threads, or `owner`.
+  sender TEXT NOT NULL,
   addressee TEXT NOT NULL,
   ref TEXT,
   at INTEGER NOT NULL,

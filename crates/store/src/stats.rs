@@ -17,8 +17,8 @@ pub struct KindCount {
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SenderCount {
-    /// Nothing for the owner.
-    pub sender: Option<String>,
+    /// A thread, or `owner`.
+    pub sender: String,
     pub messages: u64,
 }
 

@@ -4,7 +4,7 @@ use crate::{StoreError, rows, sql};
 use rusqlite::{Connection, OptionalExtension, params};
 use std::collections::BTreeSet;
 use std::path::Path;
-use stewards_core::bus::BusMessage;
+use stewards_core::bus::{BusMessage, OWNER};
 use stewards_core::ids::{EffectId, MessageId, ThreadId, TurnId};
 use stewards_core::machine::{Effect, Event, Fact, Fate, Outcome, Sent, Subject, World};
 use stewards_core::moment::{Deadline, Moment};
@@ -160,7 +160,7 @@ impl Batch<'_> {
         since: i64,
         most: u32,
     ) -> Result<Sent, StoreError> {
-        let sender = sender.map(ThreadId::as_str);
+        let sender = sender.map_or(OWNER, ThreadId::as_str);
         let mut sent = Sent::default();
         if let Some(key) = key {
             let mut same = self.tx.prepare_cached(sql::BUS_SAME)?;
@@ -336,7 +336,7 @@ impl Batch<'_> {
             }
             (_, Fact::BusSent { message }) => {
                 let body = serde_json::to_string(message).map_err(StoreError::row("bus"))?;
-                let (from, to) = (message.from.as_ref().map(|t| t.as_str()), message.to.as_str());
+                let (from, to) = (message.from.as_ref().map_or(OWNER, |t| t.as_str()), message.to.as_str());
                 let owed = message.owes();
                 let (kind, reference, dedupe) = (&message.kind, &message.about, &message.dedupe);
                 let (answers, no) = (message.answers(), now.no);

@@ -105,6 +105,11 @@ impl Sim {
         (!all.is_empty()).then(|| all[n % all.len()].clone())
     }
 
+    /// The wall clock is set to another time; what has elapsed has elapsed.
+    pub fn clock_steps(&mut self, ms: i64) {
+        self.wall_offset += ms;
+    }
+
     /// What a statement of a test's own counts.
     pub fn count(&self, statement: &str, with: &[&str]) -> u64 {
         let mut find = self.store().connection().prepare(statement).expect("the statement");
@@ -116,7 +121,7 @@ impl Sim {
     }
 
     /// Messages of the bus in the order in which agents were given them: number, sender, addressee.
-    pub fn bus_heard(&self) -> Vec<(u64, Option<String>, String)> {
+    pub fn bus_heard(&self) -> Vec<(u64, String, String)> {
         let statement =
             "SELECT b.seq, b.sender, b.addressee FROM messages m JOIN bus b ON b.seq = m.bus WHERE m.id = ?1";
         let mut find = self.store().connection().prepare(statement).expect("the statement");

@@ -53,7 +53,7 @@ pub struct Sim {
     store: Option<Store>,
     file: Option<PathBuf>,
     began: i64,
-    wall_offset: i64,
+    pub(crate) wall_offset: i64,
     pub(crate) rng: Rng,
     plant: Option<Plant>,
     agenda: BTreeMap<(i64, u64), Item>,

@@ -10,7 +10,9 @@ use http::StatusCode;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::time::Duration;
-use stewards_core::bus::{Claim, ClaimRow, OwedRow, check_epoch, claim_key, claim_rows, owed_rows};
+use stewards_core::bus::{
+    Claim, ClaimRow, OwedRow, addressable, check_epoch, claim_key, claim_rows, filter, owed_rows,
+};
 use stewards_core::config::Skill;
 use stewards_core::ids::ThreadId;
 use stewards_core::machine::{Caller, World};
@@ -333,9 +335,21 @@ async fn claim_history(
     Ok(Json(found.map_err(|e| store_failed(&e))?))
 }
 
+#[derive(Deserialize)]
+struct OfThreads {
+    from: Option<String>,
+    to: Option<String>,
+}
+
 /// What is owed an answer, oldest first.
-async fn owed(State(web): State<Web>) -> Json<Vec<OwedRow>> {
-    Json(owed_rows(&web.engine.now().world))
+async fn owed(State(web): State<Web>, Query(q): Query<OfThreads>) -> Answer<Vec<OwedRow>> {
+    let now = web.engine.now();
+    for named in [&q.from, &q.to].into_iter().flatten() {
+        addressable(&now.world, named).map_err(no)?;
+    }
+    let mut rows = owed_rows(&now.world);
+    rows.retain(|m| m.fits(q.from.as_deref(), q.to.as_deref()));
+    Ok(Json(rows))
 }
 
 #[derive(Deserialize)]
@@ -362,6 +376,10 @@ async fn bus(
     Extension(caller): Extension<Caller>,
     Query(q): Query<BusLog>,
 ) -> Answer<Vec<BusRow>> {
+    let now = web.engine.now();
+    let home = now.world.home(&caller, None);
+    let whom = [q.from.as_deref(), q.to.as_deref()];
+    let about = filter(&now.world, &home, q.kind.as_deref(), whom, q.reference.as_deref()).map_err(no)?;
     let reader = web.reader().map_err(|e| store_failed(&e))?;
     let limit = q.limit.unwrap_or(50).clamp(1, 1_000);
     let found = match (&caller, q.unread, q.undelivered) {
@@ -372,9 +390,7 @@ async fn bus(
         }
         (_, false, true) => reader.bus_undelivered(limit),
         (_, false, false) => {
-            let BusLog { kind, from, to, reference, since, before, .. } = q;
-            let home = web.engine.now().world.home(&caller, None);
-            let about = reference.map(|r| stewards_core::bus::about(&r, &home));
+            let BusLog { kind, from, to, since, before, .. } = q;
             reader.bus_log(&BusFilter { kind, from, to, about, since, before, limit })
         }
     };

@@ -1,6 +1,8 @@
 //! The kind table. Verbs, help, validation and refusals are derived from it: a
 //! new kind is one row and a test.
 
+use crate::refusal::Refusal;
+
 /// Whether a message may interrupt a live turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wake {
@@ -23,6 +25,14 @@ pub struct Kind {
     pub ref_prefix: Option<&'static str>,
     /// Fields with a closed set of values.
     pub choices: &'static [(&'static str, &'static [&'static str])],
+}
+
+impl Kind {
+    /// `a note`, `an ack`.
+    pub fn with_article(&self) -> String {
+        let vowel = self.name.starts_with(['a', 'e', 'i', 'o', 'u']);
+        format!("{} {}", if vowel { "an" } else { "a" }, self.name)
+    }
 }
 
 const fn row(name: &'static str, fields: &'static [&'static str], ack: bool, wake: Wake) -> Kind {
@@ -50,6 +60,15 @@ pub const KINDS: [Kind; 12] = [
 /// Exact and case-sensitive.
 pub fn kind(name: &str) -> Option<&'static Kind> {
     KINDS.iter().find(|k| k.name == name)
+}
+
+/// The kind, or a refusal that lists them.
+pub fn known_kind(name: &str) -> Result<&'static Kind, Refusal> {
+    kind(name).ok_or_else(|| {
+        let all: Vec<_> = KINDS.iter().map(|k| k.name).collect();
+        let says = format!("`{name}` is no kind of message");
+        Refusal::usage("unknown_kind", says, format!("kinds are {}", all.join(", ")))
+    })
 }
 
 /// `report: ref, status (working|blocked|done), next`.

@@ -2,6 +2,7 @@
 
 mod claim;
 mod claims;
+mod filter;
 mod forget;
 mod kinds;
 mod owed;
@@ -14,12 +15,13 @@ pub use claim::{ClaimAsk, REASON_CAP, claim, claim_one, heartbeat, release, rele
 pub use claims::{
     Claim, ClaimRow, ClaimsBook, DEFAULT_TTL, MAX_HOLD, MAX_TTL, Waiter, check_epoch, claim_rows, overlap, parse_ttl,
 };
+pub use filter::{addressable, filter};
 pub use forget::{FORGET_STEP, Given, KEEP_AT_LEAST, forget};
 pub(crate) use forget::{forgetting_deadline, forgetting_is_due};
 pub use kinds::{KINDS, Kind, Wake, kind, schema_line, table};
 pub use owed::{OwedRow, close_owed, owed_rows, withdraw};
 pub use reading::{read, retry};
-pub use refs::{about, check_ref, claim_key};
+pub use refs::{check_ref, claim_key};
 pub use send::{BODY_CAP, BusMessage, Draft, OWNER, send};
 pub use wait::settle;
 pub(crate) use wait::{settling_deadlines, settling_is_due};

@@ -2,7 +2,7 @@
 
 use super::claim::{reason_of, who};
 use super::reading::waiting;
-use super::send::BusMessage;
+use super::send::{BusMessage, OWNER};
 use super::wait::tell;
 use crate::ids::ThreadId;
 use crate::machine::{Caller, Fact, Outcome, Subject, World};
@@ -23,6 +23,14 @@ pub struct OwedRow {
     pub at: Timestamp,
     /// How it is answered.
     pub command: String,
+}
+
+impl OwedRow {
+    /// Asked by the one and of the other, where they are named; the owner by that name.
+    pub fn fits(&self, from: Option<&str>, to: Option<&str>) -> bool {
+        let asker = self.from.as_ref().map_or(OWNER, ThreadId::as_str);
+        from.is_none_or(|f| f == asker) && to.is_none_or(|t| t == self.to.as_str())
+    }
 }
 
 /// What is owed, oldest first.

@@ -1,7 +1,7 @@
 //! Sending a typed message.
 
 use super::claim::who;
-use super::kinds::{KINDS, Kind, Wake, kind, schema_line};
+use super::kinds::{Kind, Wake, kind, known_kind, schema_line};
 use super::owed::asked;
 use super::reading::waiting;
 use super::refs::{about, check_ref};
@@ -90,18 +90,11 @@ impl BusMessage {
 }
 
 fn check(draft: &Draft, home: &RepoName) -> Result<(), Refusal> {
-    let Some(kind) = kind(&draft.kind) else {
-        let all: Vec<_> = KINDS.iter().map(|k| k.name).collect();
-        return Err(Refusal::usage(
-            "unknown_kind",
-            format!("`{}` is no kind of message", draft.kind),
-            format!("kinds are {}", all.join(", ")),
-        ));
-    };
+    let kind = known_kind(&draft.kind)?;
     if matches!(kind.name, "claim" | "release") {
         return Err(Refusal::usage(
             "use_the_verb",
-            format!("a {} is not sent, it is made", kind.name),
+            format!("{} is not sent, it is made", kind.with_article()),
             format!("stewards bus {} <resource>", kind.name),
         ));
     }
@@ -109,7 +102,7 @@ fn check(draft: &Draft, home: &RepoName) -> Result<(), Refusal> {
     for field in kind.fields {
         let value = draft.fields.iter().find(|(k, _)| k == field).map(|(_, v)| v.trim()).unwrap_or("");
         if value.is_empty() {
-            return Err(Refusal::usage("missing_field", format!("a {} needs `{field}`", kind.name), schema));
+            return Err(Refusal::usage("missing_field", format!("{} needs `{field}`", kind.with_article()), schema));
         }
         if value.chars().count() > FIELD_CAP {
             return Err(Refusal::usage(
@@ -133,7 +126,7 @@ fn check(draft: &Draft, home: &RepoName) -> Result<(), Refusal> {
     }
     for (n, (name, _)) in draft.fields.iter().enumerate() {
         if !kind.fields.contains(&name.as_str()) {
-            return Err(Refusal::usage("unknown_field", format!("a {} has no `{name}`", kind.name), schema));
+            return Err(Refusal::usage("unknown_field", format!("{} has no `{name}`", kind.with_article()), schema));
         }
         if draft.fields[..n].iter().any(|(k, _)| k == name) {
             return Err(Refusal::usage("doubled_field", format!("`{name}` is given twice"), schema));
@@ -149,9 +142,11 @@ fn check(draft: &Draft, home: &RepoName) -> Result<(), Refusal> {
     }
     match draft.body.as_deref().map(str::trim) {
         Some("") => Err(Refusal::usage("empty_body", "the body is empty", "leave it out, or write something")),
-        None if kind.fields.is_empty() => {
-            Err(Refusal::usage("missing_body", format!("a {} needs a body", kind.name), "add --body-file <path>"))
-        }
+        None if kind.fields.is_empty() => Err(Refusal::usage(
+            "missing_body",
+            format!("{} needs a body", kind.with_article()),
+            "add --body-file <path>",
+        )),
         Some(body) if body.chars().count() > BODY_CAP => Err(Refusal::usage(
             "body_too_long",
             format!("the body has {} characters and may have {BODY_CAP}", body.chars().count()),
@@ -182,6 +177,9 @@ pub fn send(out: &mut Outcome, sent: &Sent, caller: &Caller, home: &RepoName, dr
     check(draft, home)?;
     let Some(kind) = kind(&draft.kind) else { return Ok(()) };
     let from = who(caller).cloned();
+    if draft.to.iter().any(|t| t.as_str().trim().is_empty()) {
+        return Err(Refusal::usage("no_address", "an address is empty", "see: stewards thread list"));
+    }
     let mut to: Vec<ThreadId> = Vec::new();
     for one in &draft.to {
         if !to.contains(one) {

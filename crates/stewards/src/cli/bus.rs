@@ -13,13 +13,13 @@ pub enum BusVerb {
         #[arg(long)]
         reason: String,
         /// 30m or 2h, at most 4h (default 30m)
-        #[arg(long)]
+        #[arg(long, allow_hyphen_values = true)]
         ttl: Option<String>,
         /// Stand in line where somebody else holds it: you are told when it is yours
         #[arg(long)]
         wait: bool,
         /// For how long (default 2h, at most 4h)
-        #[arg(long, requires = "wait")]
+        #[arg(long, requires = "wait", allow_hyphen_values = true)]
         max_wait: Option<String>,
     },
     /// Keep what you hold for its time to live from now on

@@ -8,7 +8,9 @@ use crate::out::{self, Outcome};
 use clap::Parser;
 use serde_json::Value;
 use std::path::Path;
-use stewards_core::bus::{BusMessage, ClaimAsk, Draft, KINDS, about, claim_rows, kind, owed_rows, schema_line};
+use stewards_core::bus::{
+    BusMessage, ClaimAsk, Draft, KINDS, addressable, claim_rows, filter, kind, owed_rows, schema_line,
+};
 use stewards_core::ids::ThreadId;
 use stewards_core::machine::Caller;
 use stewards_core::refusal::Refusal;
@@ -68,15 +70,8 @@ fn by_kind(dir: Option<&Path>, args: &[String], json: bool) -> Outcome {
         return Ok(0);
     }
     let parsed = KindArgs::try_parse_from(rest)
-        .map_err(|e| Refusal::usage("bad_arguments", first_line(&e), schema_line(known)))?;
+        .map_err(|e| Refusal::usage("bad_arguments", out::bad_arguments(&e).says, schema_line(known)))?;
     send(parsed.dir.as_deref().or(dir), known.name, parsed.message, json || parsed.json)
-}
-
-/// What clap says, without its own usage: the kind's fields are the hint.
-fn first_line(error: &clap::Error) -> String {
-    let said = error.render().to_string();
-    let first = said.lines().next().unwrap_or_default();
-    first.trim_start_matches("error: ").to_owned()
 }
 
 fn send(dir: Option<&Path>, kind: &str, message: Message, json: bool) -> Outcome {
@@ -91,6 +86,9 @@ fn send(dir: Option<&Path>, kind: &str, message: Message, json: bool) -> Outcome
             return Err(Refusal::usage("bad_field", format!("`{pair}` is no field"), "write --field name=value").into());
         };
         fields.push((name.to_owned(), value.to_owned()));
+    }
+    for (_, value) in fields.iter_mut().filter(|(name, value)| name == "ref" && value.starts_with("path:")) {
+        *value = resource(value)?;
     }
     let body = message.body_file.as_deref().map(text_file).transpose()?;
     let to = message.to.into_iter().map(ThreadId).collect();
@@ -157,11 +155,19 @@ fn unanswered(
     limit: usize,
     json: bool,
 ) -> Outcome {
-    let mut all: Vec<Value> = view(dir, "/api/owed", |_, w| Ok(value(&owed_rows(w))))?;
+    let mut path = "/api/owed?".to_owned();
+    for (name, given) in [("from", from), ("to", to)] {
+        path.push_str(&given.map_or(String::new(), |g| format!("&{name}={}", escape(g))));
+    }
+    let mut all: Vec<Value> = view(dir, &path, |_, w| {
+        from.iter().chain(&to).try_for_each(|name| addressable(w, name))?;
+        let mut rows = owed_rows(w);
+        rows.retain(|m| m.fits(from, to));
+        Ok(value(&rows))
+    })?;
     let until = jiff::Timestamp::now() - jiff::SignedDuration::from_mins(minutes.into());
     let old = |m: &Value| m["at"].as_str().and_then(|t| t.parse::<jiff::Timestamp>().ok()).is_none_or(|at| at <= until);
-    let fits = |m: &Value, name: &str, wanted: Option<&str>| wanted.is_none_or(|w| m[name].as_str() == Some(w));
-    all.retain(|m| old(m) && fits(m, "from", from) && fits(m, "to", to));
+    all.retain(old);
     all.truncate(limit);
     if json {
         return out::json(&all);
@@ -222,8 +228,12 @@ fn history(dir: Option<&Path>, resource: &str, json: bool) -> Outcome {
 }
 
 fn log(dir: Option<&Path>, asked: &BusLog, json: bool) -> Outcome {
+    let reference = match &asked.reference {
+        Some(typed) if typed.starts_with("path:") => Some(resource(typed)?),
+        other => other.clone(),
+    };
     let mut path = format!("/api/bus?limit={}&unread={}&undelivered={}", asked.limit, asked.unread, asked.undelivered);
-    for (name, given) in [("kind", &asked.kind), ("from", &asked.from), ("to", &asked.to), ("ref", &asked.reference)] {
+    for (name, given) in [("kind", &asked.kind), ("from", &asked.from), ("to", &asked.to), ("ref", &reference)] {
         if let Some(given) = given {
             path.push_str(&format!("&{name}={}", escape(given)));
         }
@@ -234,13 +244,15 @@ fn log(dir: Option<&Path>, asked: &BusLog, json: bool) -> Outcome {
         }
     }
     let all: Vec<Value> = view(dir, &path, |reader, world| {
-        let BusLog { kind, from, to, reference, since, before, .. } = asked;
+        let BusLog { kind, from, to, since, before, .. } = asked;
+        let (home, whom) = (world.home(&Caller::Person, None), [from.as_deref(), to.as_deref()]);
+        let about = filter(world, &home, kind.as_deref(), whom, reference.as_deref())?;
         let ms = |at: &Option<jiff::Timestamp>| at.map(|t| t.as_millisecond());
         let filter = BusFilter {
             kind: kind.clone(),
             from: from.clone(),
             to: to.clone(),
-            about: reference.as_deref().map(|r| about(r, &world.home(&Caller::Person, None))),
+            about,
             since: ms(since),
             before: ms(before),
             limit: asked.limit,
@@ -281,7 +293,7 @@ fn stats(dir: Option<&Path>, since: Option<jiff::Timestamp>, json: bool) -> Outc
     };
     let kinds: Vec<_> = stats.kinds.iter().map(|k| row(&k.kind, k.messages)).collect();
     out::table(&["kind", "messages", "share"], &kinds);
-    let senders = stats.senders.iter().map(|s| row(s.sender.as_deref().unwrap_or("the owner"), s.messages));
+    let senders = stats.senders.iter().map(|s| row(&s.sender, s.messages));
     out::line("");
     out::table(&["sender", "messages", "share"], &senders.collect::<Vec<_>>());
     out::line("");

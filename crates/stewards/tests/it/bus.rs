@@ -130,6 +130,16 @@ fn tools_and_commands_are_one_door_to_the_bus() {
     assert!(!t.call(0, "bus_send", answer.clone()).1, "only its addressee answers");
     assert!(t.call(1, "bus_unanswered", serde_json::json!({"mine": true})).0.contains("ready?"));
     assert!(t.call(1, "bus_send", answer).1);
+    // Left out, null and empty are one thing.
+    for nothing in [
+        serde_json::json!({}),
+        serde_json::json!({"to": null, "fields": null}),
+        serde_json::json!({"to": [], "fields": {}}),
+    ] {
+        let mut asked = serde_json::json!({"kind": "note", "body": "hello"});
+        asked.as_object_mut().unwrap().extend(nothing.as_object().unwrap().clone());
+        assert!(t.call(0, "bus_send", asked).0.contains("a message needs an addressee"));
+    }
     let (said, good) =
         t.call(0, "bus_send", serde_json::json!({"kind": "done", "to": [t.ids[1]], "fields": {"ref": "pr:7"}}));
     assert!(!good && said.contains("a done needs `evidence`") && said.contains("done: ref, evidence"), "{said}");
@@ -150,6 +160,28 @@ fn of_processes_that_race_for_a_claim_one_gets_it() {
         codes.sort();
         assert_eq!(codes, [0, 75, 75, 75]);
     }
+}
+
+#[test]
+fn eight_processes_write_at_once_and_every_message_is_taken() {
+    let t = Threads::new(2);
+    let (from, to) = (0, t.ids[1].as_str());
+    std::thread::scope(|scope| {
+        for process in 0..8 {
+            let t = &t;
+            scope.spawn(move || {
+                for n in 0..7 {
+                    let evidence = format!("evidence={process} {n}");
+                    t.good(from, &["bus", "done", "--to", to, "--ref", "pr:7", "--field", &evidence]);
+                }
+            });
+        }
+    });
+    let all: Vec<Value> = serde_json::from_str(&t.good(0, &["bus", "log", "-n", "100", "--json"])).unwrap();
+    let seqs: Vec<u64> = all.iter().map(|m| m["seq"].as_u64().unwrap()).collect();
+    assert_eq!(seqs, (1..=56).collect::<Vec<u64>>());
+    let said: std::collections::BTreeSet<&str> = all.iter().map(|m| m["fields"][1][1].as_str().unwrap()).collect();
+    assert_eq!(said.len(), 56);
 }
 
 #[test]
@@ -291,15 +323,30 @@ fn the_bus_says_what_it_can_and_takes_numbers_strictly() {
         assert_eq!(home.run(&["bus", "log", "-n", n]).2, 2, "{n}");
         assert_eq!(home.run(&["bus", "unanswered", "-n", n]).2, 2, "{n}");
     }
-    for (args, words) in [
-        (vec!["bus", "claim", "pr:7"], "--reason"),
-        (vec!["bus", "claim", "pr:7", "--reason", " "], "needs a reason"),
-        (vec!["bus", "claim", "pr:7", "--reason", "x", "--ttl", "5h"], "at most 4h"),
-        (vec!["bus", "claim", "pr:7", "--reason", "x", "--max-wait", "1h"], "--wait"),
-        (vec!["bus", "check", "pr:7", "--epoch", "x"], "epoch"),
-        (vec!["bus", "withdraw", "x"], "invalid value"),
-    ] {
-        let (_, error, code) = home.run(&args);
-        assert!(code == 2 && error.contains(words), "{args:?}: {code} {error}");
+}
+
+/// Bad input of every verb, with what it says and exits with: `bus_refusals.txt` is
+/// written anew by `BLESS=1`, and read by whoever changes it.
+#[test]
+fn every_verb_refuses_bad_input_in_a_sentence_with_a_hint() {
+    let t = Threads::new(2);
+    let file = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/bus_refusals.txt");
+    let folder = t.home.dir.path();
+    std::fs::write(folder.join("long"), "x".repeat(601)).unwrap();
+    std::fs::write(folder.join("blank"), " \n").unwrap();
+    std::fs::write(folder.join("binary"), [0xff, 0xfe, 0x00]).unwrap();
+    let mut kept = String::new();
+    for line in include_str!("bus_refusals.txt").lines().filter_map(|l| l.strip_prefix("$ stewards ")) {
+        let typed = line.replace("THREAD", &t.ids[1]);
+        let args: Vec<&str> = typed.split(' ').map(|a| if a == "''" { "" } else { a }).collect();
+        let mut command = t.command(0, &args);
+        let (out, error, code) = told(&command.current_dir(folder).output().unwrap());
+        assert!(code != 0, "{line}: {out}");
+        let said = error.replace(&t.ids[1], "THREAD").replace(&t.ids[0], "ME");
+        kept.push_str(&format!("$ stewards {line}\n{}\n[{code}]\n\n", said.trim_end()));
     }
+    if std::env::var_os("BLESS").is_some() {
+        std::fs::write(file, &kept).unwrap();
+    }
+    assert_eq!(kept, include_str!("bus_refusals.txt"));
 }

@@ -245,6 +245,51 @@ fn a_thread_is_not_deleted_while_one_that_stays_holds_it() {
     assert!(sim.world().claims.held.is_empty());
 }
 
+#[test]
+fn a_claim_lasts_its_whole_time_over_restarts_and_whoever_lost_it_is_told_once_by_the_next() {
+    let (mut sim, t) = threads(3);
+    claim(&mut sim, &t[0], KEY, "30m", false).unwrap();
+    for _ in 0..29 {
+        sim.run(sim.now + MINUTE, |_| false);
+        sim.restart();
+        assert_eq!(holder(&sim, KEY).as_ref(), Some(&t[0]));
+    }
+    sim.run(sim.now + MINUTE - SECOND, |_| false);
+    assert_eq!(code(claim(&mut sim, &t[1], KEY, "30m", false)), "busy");
+    // Nobody has to sweep: it is free the moment it has expired, and its last holder hears nothing until then.
+    let lost = |sim: &Sim| told(sim, &t[0]).iter().filter(|m| m.contains("stop acting on it")).count();
+    sim.run(sim.now + 2 * SECOND, |_| false);
+    assert_eq!(lost(&sim), 0);
+    claim(&mut sim, &t[1], KEY, "30m", false).unwrap();
+    claim(&mut sim, &t[1], KEY, "30m", false).unwrap();
+    assert_eq!(lost(&sim), 1);
+    // One's own, expired and taken again, is no loss.
+    sim.run(sim.now + 31 * MINUTE, |_| false);
+    let before = told(&sim, &t[1]).len();
+    claim(&mut sim, &t[1], KEY, "30m", false).unwrap();
+    assert_eq!(told(&sim, &t[1]).len(), before);
+}
+
+#[test]
+fn a_step_of_the_clock_neither_lengthens_nor_ends_a_claim_while_the_daemon_runs() {
+    for step in [HOUR, -HOUR, -SECOND, 5 * 24 * HOUR] {
+        let (mut sim, t) = threads(2);
+        claim(&mut sim, &t[0], KEY, "30m", false).unwrap();
+        sim.run(sim.now + 10 * MINUTE, |_| false);
+        sim.clock_steps(step);
+        sim.run(sim.now + 20 * MINUTE - SECOND, |_| false);
+        assert_eq!(holder(&sim, KEY).as_ref(), Some(&t[0]), "stepped by {step}");
+        sim.run(sim.now + 2 * SECOND, |_| false);
+        assert_eq!(holder(&sim, KEY), None, "stepped by {step}");
+    }
+    // Over a restart the wall clock is all there is.
+    let (mut sim, t) = threads(1);
+    claim(&mut sim, &t[0], KEY, "30m", false).unwrap();
+    sim.clock_steps(HOUR);
+    sim.restart();
+    assert_eq!(holder(&sim, KEY), None);
+}
+
 /// Threads do anything at any time, the daemon dies, and clocks go on: never have two
 /// what collides, an epoch only rises, nobody holds for longer than a day, and whoever
 /// waited was served, left, or is still in line.

@@ -22,11 +22,9 @@ use stewards_core::refusal::Refusal;
 struct SendInput {
     kind: String,
     /// Threads. An ack needs none.
-    #[serde(default)]
-    to: Vec<String>,
+    to: Option<Vec<String>>,
     /// The kind's fields, all of them and no others.
-    #[serde(default)]
-    fields: BTreeMap<String, String>,
+    fields: Option<BTreeMap<String, String>>,
     /// At most 600 characters.
     body: Option<String>,
     /// A word of your own: what is sent again under it is not sent twice.
@@ -119,8 +117,8 @@ impl Tools {
     ) -> Called {
         let draft = Draft {
             kind: input.kind,
-            to: input.to.into_iter().map(ThreadId).collect(),
-            fields: input.fields.into_iter().collect(),
+            to: input.to.unwrap_or_default().into_iter().map(ThreadId).collect(),
+            fields: input.fields.unwrap_or_default().into_iter().collect(),
             body: input.body,
             dedupe: input.dedupe_key,
         };

@@ -3,7 +3,7 @@
 use super::draw::{Page, Region};
 use super::parts::{heading, thread_path, when};
 use maud::{Markup, html};
-use stewards_core::bus::{ClaimRow, OwedRow, claim_rows, owed_rows};
+use stewards_core::bus::{ClaimRow, OWNER, OwedRow, claim_rows, owed_rows};
 use stewards_core::ids::ThreadId;
 use stewards_core::machine::World;
 use stewards_core::moment::Moment;
@@ -75,7 +75,7 @@ fn numbers(stats: &BusStats) -> Markup {
                 dt { "Busiest" }
                 dd {
                     @for (n, sender) in stats.senders.iter().take(5).enumerate() {
-                        @if n > 0 { ", " } (whom(sender.sender.as_deref())) " " (sender.messages)
+                        @if n > 0 { ", " } (whom(Some(sender.sender.as_str()).filter(|t| *t != OWNER))) " " (sender.messages)
                     }
                 }
             }
@@ -143,7 +143,7 @@ fn messages(title: &str, all: &[BusRow], none: &str) -> Markup {
                 (when(m.at, "%b %d %H:%M"))
                 span {
                     strong { "#" (m.seq) " " (m.kind) } " " (whom(m.from.as_ref().map(ThreadId::as_str))) " → "
-                    (whom(Some(m.to.as_str()).filter(|t| *t != stewards_core::bus::OWNER))) (fields(&m.fields))
+                    (whom(Some(m.to.as_str()).filter(|t| *t != OWNER))) (fields(&m.fields))
                     @if let Some(body) = &m.body { " " (body) }
                     " " span.out { (row.state.as_deref().unwrap_or("logged")) }
                 }

@@ -389,7 +389,7 @@ fn kept() -> Kept {
         undelivered: [("failed".to_owned(), 1)].into(),
         answers: 2,
         median_ms_to_answer: Some(80_000),
-        senders: vec![SenderCount { sender: Some("thr_4".into()), messages: 6 }],
+        senders: vec![SenderCount { sender: "thr_4".into(), messages: 6 }],
     };
     let failed = row(message(4, "finding", None), Some("failed"));
     let said = row(message(5, "note", Some(LONG)), Some("consumed"));
