@@ -36,38 +36,40 @@ fn threads(name: &str, n: usize) -> (Daemon, Vec<String>) {
     (daemon, all)
 }
 
-/// How often a second all clients together are answered.
-fn rate(daemon: &Daemon, threads: &[String], ask: impl Fn(usize, u64) -> Value + Sync) -> f64 {
+/// How often a second all clients together are answered, and how often with a yes.
+fn rate(daemon: &Daemon, threads: &[String], ask: impl Fn(usize, u64) -> Value + Sync) -> (f64, f64) {
     let began = Instant::now();
-    let answered: u64 = std::thread::scope(|scope| {
+    let counts: Vec<(u64, u64)> = std::thread::scope(|scope| {
         let clients: Vec<_> = (0..CLIENTS)
             .map(|who| {
                 let ask = &ask;
                 scope.spawn(move || {
                     let mut client = daemon.client(&threads[who % threads.len()]);
-                    let mut n = 0;
+                    let (mut n, mut good) = (0, 0);
                     while began.elapsed() < Duration::from_secs(SECONDS) {
                         let answer = client.send("POST", "/api/act", &ask(who, n).to_string());
                         let code = answer["refusal"]["code"].as_str().unwrap_or("done");
                         assert!(["done", "busy", "not_held", "not_yours"].contains(&code), "{answer}");
                         n += 1;
+                        good += u64::from(code == "done");
                     }
-                    n
+                    (n, good)
                 })
             })
             .collect();
-        clients.into_iter().map(|c| c.join().expect("a client")).sum()
+        clients.into_iter().map(|c| c.join().expect("a client")).collect()
     });
-    answered as f64 / began.elapsed().as_secs_f64()
+    let of = |all: u64| all as f64 / began.elapsed().as_secs_f64();
+    (of(counts.iter().map(|c| c.0).sum()), of(counts.iter().map(|c| c.1).sum()))
 }
 
 fn messages() {
-    let (daemon, all) = threads("messages", 32);
+    let (daemon, all) = threads("messages", 64);
     let rate = rate(&daemon, &all, |who, n| {
         let to = &all[(who + 1) % all.len()];
         json!({"bus_send": {"kind": "finding", "to": [to], "fields": [["ref", "pr:7"], ["what", format!("thing {n}")], ["filed", "no"]], "body": null}})
     });
-    println!("messages: {rate:.0} a second accepted of {CLIENTS} clients (asked: 5,000)");
+    println!("messages: {:.0} a second accepted of {CLIENTS} clients (asked: 5,000)", rate.1);
 }
 
 fn claims() {
@@ -79,7 +81,10 @@ fn claims() {
             _ => json!({"release": {"resource": resource, "force": null}}),
         }
     });
-    println!("claims: {rate:.0} a second answered of {CLIENTS} clients that contend (asked: 5,000)");
+    let (answered, good) = rate;
+    println!(
+        "claims: {answered:.0} a second answered of {CLIENTS} clients that contend, {good:.0} with a yes (asked: 5,000)"
+    );
     let mut client = daemon.client(&all[0]);
     let mut took: Vec<Duration> = (0..300)
         .map(|n| {
@@ -98,19 +103,25 @@ fn claims() {
     );
 }
 
-/// Puts so many messages into the file of a daemon that does not run.
-fn fill(home: &std::path::Path, messages: i32) {
+/// Puts so many messages into the file of a daemon that does not run, between 64
+/// threads; two of them may be named.
+fn fill(home: &std::path::Path, messages: i32, named: &[String]) {
+    let name = |n: i64| named.get(n as usize).cloned().unwrap_or_else(|| format!("thr_1000{n}"));
     let store = Store::open(&home.join(stewards_store::FILE)).expect("the file");
     let all = store.connection().unchecked_transaction().expect("a transaction");
     {
         let mut add = all.prepare(stewards_store::sql::BUS_ADD).expect("the statement");
         for n in 1..=i64::from(messages) {
-            let kind = ["finding", "report", "done", "note", "decision"][(n % 5) as usize];
-            let (from, to) = (format!("thr_{}", n % 64), format!("thr_{}", n % 61));
-            let reference = format!("pr:{}", n % 997);
+            // Every tenth is an answer to the one before.
+            let answers = (n % 10 == 0).then(|| n - 1);
+            let usual = ["finding", "report", "done", "note", "decision"][(n % 5) as usize];
+            let kind = if answers.is_some() { "ack" } else { usual };
+            let (from, to) = (name(n % 64), name(n % 61));
+            let reference = format!("pr:acme/shop#{}", n % 997);
             let at = 1_800_000_000_000_i64 + n * 1_000;
             let body = json!({"seq": n, "kind": kind, "from": from, "to": to, "fields": [["ref", reference]], "body": null, "at": "2026-01-01T00:00:00Z"});
-            add.execute((n, kind, &from, &to, &reference, at, false, None::<String>, body.to_string())).expect("a row");
+            let row = (n, kind, &from, &to, &reference, at, false, None::<String>, answers, 0, 0, body.to_string());
+            add.execute(row).expect("a row");
         }
     }
     all.commit().expect("a commit");
@@ -120,7 +131,7 @@ fn fill(home: &std::path::Path, messages: i32) {
 fn command() {
     let home = place::dir("command");
     drop(Daemon::on(&home));
-    fill(&home, 100_000);
+    fill(&home, 100_000, &[]);
     let daemon = Daemon::on(&home);
     let run = |args: &[&str]| {
         let mut took: Vec<Duration> = (0..100)
@@ -153,20 +164,24 @@ fn command() {
 /// The log over a million messages, by everything that it is asked for.
 fn log() {
     let home = place::dir("log");
-    drop(Daemon::on(&home));
-    fill(&home, 1_000_000);
+    let daemon = Daemon::on(&home);
+    daemon.add_project();
+    let named: Vec<String> = (0..2).map(|_| daemon.spawn("first words")).collect();
+    named.iter().for_each(|t| daemon.rests(t));
+    drop(daemon);
+    fill(&home, 1_000_000, &named);
     let daemon = Daemon::on(&home);
     let (late, early) = (1_800_000_000_000_i64 + 900_000_000, 1_800_000_000_000_i64 + 10_000_000);
     for (name, query) in [
         ("nothing", String::new()),
         ("kind", "kind=report".into()),
-        ("from", "from=thr_7".into()),
-        ("to", "to=thr_7".into()),
-        ("ref", "ref=pr:7".into()),
-        ("from and kind", "from=thr_7&kind=report".into()),
-        ("to and kind", "to=thr_7&kind=report".into()),
-        ("from and to", "from=thr_7&to=thr_8".into()),
-        ("ref and kind", "ref=pr:7&kind=report".into()),
+        ("from", format!("from={}", named[0])),
+        ("to", format!("to={}", named[0])),
+        ("ref", "ref=pr:acme/shop%237".into()),
+        ("from and kind", format!("from={}&kind=report", named[0])),
+        ("to and kind", format!("to={}&kind=report", named[0])),
+        ("from and to", format!("from={}&to={}", named[0], named[1])),
+        ("ref and kind", "ref=pr:acme/shop%237&kind=report".into()),
         ("a kind that nobody sent", "kind=help".into()),
     ] {
         for (when, bound) in
@@ -183,6 +198,14 @@ fn log() {
             println!("log by {name}{when}: {} ms at the 95th percentile (asked: 5 ms)", ms(percentile(&mut took, 95)));
         }
     }
+    let mut took: Vec<Duration> = (0..20)
+        .map(|_| {
+            let began = Instant::now();
+            daemon.get("/api/bus/stats");
+            began.elapsed()
+        })
+        .collect();
+    println!("stats: {} ms at the 95th percentile (asked: 300 ms)", ms(percentile(&mut took, 95)));
     for path in ["/api/owed", "/api/claims"] {
         let mut took: Vec<Duration> = (0..100)
             .map(|_| {

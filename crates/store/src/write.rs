@@ -14,6 +14,10 @@ const SCHEMA: i64 = 4;
 const BASELINE: &str = include_str!("baseline.sql");
 /// Free pages that are given back to the disk: a megabyte.
 const WORTH: u64 = 256;
+/// So many pages of the log, 16 MB, are gathered before they go into the file.
+const CHECKPOINT_PAGES: i64 = 4_000;
+/// Pages that are kept in memory at most.
+const CACHE_KB: i64 = 8_000;
 /// Deliveries are remembered for seven days.
 const REMEMBER: i64 = 7 * 86_400_000;
 
@@ -52,6 +56,9 @@ impl Store {
         conn.pragma_update(None, "journal_mode", "WAL")?;
         conn.pragma_update(None, "synchronous", "FULL")?;
         conn.pragma_update(None, "foreign_keys", "ON")?;
+        // Pages that are written again and again go into the file once for many commits.
+        conn.pragma_update(None, "wal_autocheckpoint", CHECKPOINT_PAGES)?;
+        conn.pragma_update(None, "cache_size", -CACHE_KB)?;
         conn.busy_timeout(std::time::Duration::from_secs(5))?;
         conn.set_prepared_statement_cache_capacity(128);
         let found: i64 = conn.pragma_query_value(None, "user_version", |r| r.get(0))?;

@@ -132,15 +132,19 @@ impl Client {
 impl Daemon {
     pub fn start(name: &str) -> Daemon {
         let daemon = Daemon::of(name, |_| {});
-        let remote = daemon.home.join("remote.git");
-        git(&daemon.home, &["init", "--quiet", "--bare", "-b", "main", "remote.git"]);
-        git(&daemon.home, &["clone", "--quiet", "remote.git", "first"]);
-        let first = daemon.home.join("first");
+        daemon.add_project();
+        daemon
+    }
+
+    /// With one commit.
+    pub fn add_project(&self) {
+        let remote = self.home.join("remote.git");
+        git(&self.home, &["init", "--quiet", "--bare", "-b", "main", "remote.git"]);
+        git(&self.home, &["clone", "--quiet", "remote.git", "first"]);
+        let first = self.home.join("first");
         git(&first, &["commit", "--quiet", "--allow-empty", "-m", "first"]);
         git(&first, &["push", "--quiet", "origin", "HEAD:main"]);
-        let add = json!({"add_project": {"name": "shop", "repo": "acme/shop", "remote": remote}});
-        daemon.act(&add);
-        daemon
+        self.act(&json!({"add_project": {"name": "shop", "repo": "acme/shop", "remote": remote}}));
     }
 
     pub fn of(name: &str, fill: impl FnOnce(&Path)) -> Daemon {
