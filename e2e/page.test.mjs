@@ -200,6 +200,17 @@ test("a message is written on a thread's page, and what is typed stays while the
   await second.close();
 });
 
+test("the bus page tells what was sent, of which kind and how far it came", async () => {
+  const tab = await context.newPage();
+  await tab.goto(`${origin}/`);
+  await tab.getByRole("navigation").getByRole("link", { name: "Bus" }).click();
+  await tab.waitForFunction(() => document.querySelector("#bus-numbers")?.textContent.includes("1 done"));
+  assert.match(await tab.locator("#bus-recent").innerText(), /done[\s\S]*thr_/);
+  assert.match(await tab.locator("#bus-claims").innerText(), /Held/);
+  await tab.screenshot({ path: join(SHOTS, "bus.png"), fullPage: true });
+  await tab.close();
+});
+
 test("every part fits in light and dark, wide and narrow", async () => {
   for (const colorScheme of ["light", "dark"]) {
     for (const width of [1200, 390]) {
