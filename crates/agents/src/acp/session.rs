@@ -123,11 +123,19 @@ impl Acp {
             let ask = json!({"sessionId": session.id, "configId": option, "value": value});
             send(link, "session/set_config_option", ask)
         };
-        if let (Some(option), false) = (&session.model_option, job.model.model.is_empty())
-            && let Err(error) = set(option, &job.model.model).await
-        {
-            alive(&error)?;
-            return Ok(Err(format!("the agent does not take the model {}: {}", job.model.model, words(&error))));
+        let model = &job.model.model;
+        match &session.model_option {
+            _ if model.is_empty() => {}
+            None => {
+                let says = format!("the agent offers no choice of models, so {model} cannot be had");
+                return Ok(Err(format!("{says}: name only {}, and the model in its own settings", job.model.provider)));
+            }
+            Some(option) => {
+                if let Err(error) = set(option, model).await {
+                    alive(&error)?;
+                    return Ok(Err(format!("the agent does not take the model {model}: {}", words(&error))));
+                }
+            }
         }
         if let (Some(option), Some(level)) = (&session.level_option, &job.model.level)
             && let Err(error) = set(option, level).await

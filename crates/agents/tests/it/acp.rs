@@ -394,6 +394,13 @@ async fn mode_model_and_level_are_set_by_what_the_agent_offers_and_a_wrong_model
     let TurnEnd::Failed { says } = place.work(job).await.0 else { panic!("it was taken") };
     assert!(says.contains("nonsense") && says.contains("no such model"), "{says}");
     place.agents.stop(&place.thread).await;
+    // Where it offers no models, the one that was named is not passed over.
+    let plain = self::place("plain", LONG);
+    let mut job = plain.job(None);
+    job.model.model = "big".into();
+    let TurnEnd::Failed { says } = plain.work(job).await.0 else { panic!("it was taken") };
+    assert!(says.contains("offers no choice of models, so big cannot be had"), "{says}");
+    plain.agents.stop(&plain.thread).await;
 }
 
 #[tokio::test]
