@@ -1,5 +1,6 @@
 //! The checkouts of projects, and `.bb` as the remote has it.
 
+use crate::git_run::Credentials;
 use crate::git_run::{Git, flaky};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -26,9 +27,9 @@ pub struct GitRepos {
 }
 
 impl GitRepos {
-    /// `dir` is the daemon's data directory; `env` holds credentials as git's own
-    /// variables.
-    pub fn new(dir: PathBuf, env: BTreeMap<String, String>) -> GitRepos {
+    /// `dir` is the daemon's data directory; `env` answers credentials as they are now,
+    /// as git's own variables.
+    pub fn new(dir: PathBuf, env: Credentials) -> GitRepos {
         // A relative directory would mean another one inside a repository.
         let dir = std::path::absolute(&dir).unwrap_or(dir);
         GitRepos { dir, git: Git::new(env), script_limit: Duration::from_secs(15 * 60), locks: Mutex::default() }

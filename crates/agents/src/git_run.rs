@@ -5,6 +5,7 @@ use crate::processes;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Stdio;
+use std::sync::Arc;
 use std::time::Duration;
 use stewards_core::trouble::Trouble;
 use tokio::io::{AsyncRead, AsyncReadExt};
@@ -25,9 +26,12 @@ const ERRORS: u64 = 256 * 1024;
 
 const INHERITED: [&str; 6] = ["HOME", "PATH", "USER", "TMPDIR", "SSH_AUTH_SOCK", "XDG_CONFIG_HOME"];
 
+/// Credentials as they are now, as git's own variables (`GIT_CONFIG_COUNT` and so on).
+pub type Credentials = Arc<dyn Fn() -> BTreeMap<String, String> + Send + Sync>;
+
 /// git, with what the daemon gives it.
 pub(crate) struct Git {
-    env: BTreeMap<String, String>,
+    env: Credentials,
 }
 
 /// What a git command answered.
@@ -49,8 +53,7 @@ impl Answer {
 }
 
 impl Git {
-    /// `env` holds credentials as git's own variables (`GIT_CONFIG_COUNT` and so on).
-    pub(crate) fn new(env: BTreeMap<String, String>) -> Git {
+    pub(crate) fn new(env: Credentials) -> Git {
         Git { env }
     }
 
@@ -88,7 +91,7 @@ impl Git {
                 command.env(name, value);
             }
         }
-        command.env("GIT_TERMINAL_PROMPT", "0").env("GIT_CONFIG_NOSYSTEM", "1").env("LC_ALL", "C").envs(&self.env);
+        command.env("GIT_TERMINAL_PROMPT", "0").env("GIT_CONFIG_NOSYSTEM", "1").env("LC_ALL", "C").envs((self.env)());
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command.process_group(0).kill_on_drop(true);
         let mut child = command.spawn().map_err(|e| flaky(format!("could not start git: {e}")))?;

@@ -20,6 +20,7 @@ mod wire;
 mod worktrees;
 
 pub use git::{GitRepos, origin};
+pub use git_run::Credentials;
 pub use known::{found, known};
 pub use runners::Runners;
 pub use setup::{MARK, McpEndpoint, Protocol, Provider, Setup, THREAD};

@@ -3,6 +3,7 @@
 use crate::github_checks::{Seen, rollup};
 use crate::github_http::{Failed, Rest, message};
 use crate::github_wire::{self as wire, CheckPage, IssueComment, Merged, PullRequest, ReviewBody, StatusPage, User};
+use crate::logins::{Me, Token};
 use crate::transport::flaky;
 use reqwest::{Method, Url};
 use serde::de::DeserializeOwned;
@@ -11,30 +12,29 @@ use stewards_core::entity::{PullKey, RepoName};
 use stewards_core::ports::{Pulls, Try};
 use stewards_core::snapshot::{Author, Pull};
 use stewards_core::trouble::Trouble;
-use tokio::sync::OnceCell;
 
 /// A client of GitHub.
 ///
 /// Safe to share; it keeps its own account and up to 500 answers by ETag.
 pub struct GitHub {
     rest: Rest,
-    me: OnceCell<Author>,
+    me: Me,
 }
 
 impl GitHub {
     /// `api` is the address of the REST API (`https://api.github.com`), `token`
     /// any token that may read the repositories. Nothing is sent yet.
-    pub fn new(api: String, token: String) -> GitHub {
-        GitHub { rest: Rest::new(api, token), me: OnceCell::new() }
+    pub fn new(api: String, token: Token) -> GitHub {
+        GitHub { rest: Rest::new(api, token), me: Me::default() }
     }
 
     pub(crate) fn rest(&self) -> &Rest {
         &self.rest
     }
 
-    async fn who(&self) -> Result<&Author, Trouble> {
+    async fn who(&self) -> Result<Author, Trouble> {
         self.me
-            .get_or_try_init(|| async {
+            .of(self.rest.token(), async {
                 let user: User = self.rest.get(self.rest.url(&["user"])?).await?;
                 let login = user.login.clone().filter(|l| !l.is_empty());
                 let login = login.ok_or_else(|| flaky("GitHub did not say whose token this is"))?;
@@ -44,7 +44,8 @@ impl GitHub {
     }
 
     async fn read(&self, key: &PullKey) -> Result<Pull, Trouble> {
-        let viewer = self.who().await?.login.as_str();
+        let me = self.who().await?;
+        let viewer = me.login.as_str();
         let number = key.number.to_string();
         let request: PullRequest = self.rest.get(self.rest.repo_url(&key.repo, &["pulls", &number])?).await?;
         // A status of 200 alone is no promise of the right shape.
@@ -143,7 +144,7 @@ fn merge_trouble(failed: Failed) -> Trouble {
 
 impl Pulls for GitHub {
     fn viewer(&self) -> Try<'_, Author> {
-        Box::pin(async { self.who().await.cloned() })
+        Box::pin(self.who())
     }
 
     fn pull<'a>(&'a self, key: &'a PullKey) -> Try<'a, Pull> {

@@ -3,6 +3,7 @@
 
 use crate::cache::{Cache, Kept};
 use crate::limits;
+use crate::logins::Token;
 use crate::transport::{Reply, Transport, brief, flaky};
 use jiff::Timestamp;
 use reqwest::header::{self, HeaderMap, HeaderValue};
@@ -37,18 +38,22 @@ impl From<Trouble> for Failed {
     }
 }
 
-/// The API at one address with one token.
+/// The API at one address with one login.
 pub(crate) struct Rest {
     api: String,
-    token: String,
+    token: Token,
     http: Transport,
     cache: Mutex<Cache>,
 }
 
 impl Rest {
-    pub fn new(api: String, token: String) -> Rest {
+    pub fn new(api: String, token: Token) -> Rest {
         let http = Transport::new(&api);
-        Rest { api, token: token.trim().to_owned(), http, cache: Mutex::default() }
+        Rest { api, token, http, cache: Mutex::default() }
+    }
+
+    pub fn token(&self) -> &Token {
+        &self.token
     }
 
     /// An address below the API; each segment is escaped.
@@ -70,8 +75,8 @@ impl Rest {
         self.url(&segments)
     }
 
-    fn headers(&self) -> Result<HeaderMap, Trouble> {
-        let mut token = HeaderValue::from_str(&format!("Bearer {}", self.token))
+    fn headers(token: &str) -> Result<HeaderMap, Trouble> {
+        let mut token = HeaderValue::from_str(&format!("Bearer {token}"))
             .map_err(|_| Trouble::Unauthorized { says: "GitHub's token has characters that no token has".into() })?;
         token.set_sensitive(true);
         let mut headers = HeaderMap::new();
@@ -84,7 +89,19 @@ impl Rest {
     /// One request. Redirects within the same host are followed with the same
     /// method; nothing is ever sent twice otherwise.
     pub async fn ask(&self, method: Method, url: Url, body: Option<&Value>) -> Result<Reply, Failed> {
-        let headers = self.headers()?;
+        let token = self.token.now().await?;
+        match self.ask_as(&token, method.clone(), url.clone(), body).await {
+            // A token that is refused has done nothing yet.
+            Err(failed) if failed.status == Some(401) => match self.token.instead_of(&token).await {
+                Some(other) => self.ask_as(&other, method, url, body).await,
+                None => Err(failed),
+            },
+            answer => answer,
+        }
+    }
+
+    async fn ask_as(&self, token: &str, method: Method, url: Url, body: Option<&Value>) -> Result<Reply, Failed> {
+        let headers = Rest::headers(token)?;
         let mut url = url;
         for _ in 0..MAX_HOPS {
             let kept = if method == Method::GET { self.cached(&url) } else { None };

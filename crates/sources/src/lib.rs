@@ -24,9 +24,12 @@ mod limits;
 mod linear;
 mod linear_errors;
 mod linear_wire;
+mod logins;
+pub mod oauth;
 mod transport;
 
 pub use bells::LinearBell;
 pub use bells_github::GitHubBell;
 pub use github::GitHub;
 pub use linear::Linear;
+pub use logins::{How, Login, Logins, Renewal, Service, Token};

@@ -2,6 +2,7 @@
 
 use crate::linear_errors;
 use crate::linear_wire::{self as wire, Envelope, Issue, Page, User};
+use crate::logins::{Me, Token};
 use crate::transport::{Transport, flaky};
 use jiff::Timestamp;
 use reqwest::header::{AUTHORIZATION, HeaderValue};
@@ -11,7 +12,6 @@ use stewards_core::entity::Entity;
 use stewards_core::ports::{Tickets, Try};
 use stewards_core::snapshot::{AdoptAsk, Author, Found, Ticket};
 use stewards_core::trouble::Trouble;
-use tokio::sync::OnceCell;
 
 const VIEWER: &str = include_str!("documents/viewer.graphql");
 const TICKET: &str = include_str!("documents/ticket.graphql");
@@ -31,23 +31,23 @@ const MAX_PAGES: usize = 200;
 /// Safe to share; it keeps nothing but its own account.
 pub struct Linear {
     url: String,
-    token: String,
+    token: Token,
     http: Transport,
-    me: OnceCell<Author>,
+    me: Me,
 }
 
 impl Linear {
     /// `url` is the GraphQL endpoint (`https://api.linear.app/graphql`), `token`
     /// a personal key (`lin_api_…`) or an OAuth access token. Nothing is sent yet.
-    pub fn new(url: String, token: String) -> Linear {
+    pub fn new(url: String, token: Token) -> Linear {
         let http = Transport::new(&url);
-        Linear { url, token: token.trim().to_owned(), http, me: OnceCell::new() }
+        Linear { url, token, http, me: Me::default() }
     }
 
     /// Personal keys are sent as they are, access tokens as Bearer.
-    fn authorization(&self) -> Result<HeaderValue, Trouble> {
-        let plain = self.token.starts_with("lin_api_") || self.token.starts_with("Bearer ");
-        let text = if plain { self.token.clone() } else { format!("Bearer {}", self.token) };
+    fn authorization(token: &str) -> Result<HeaderValue, Trouble> {
+        let plain = token.starts_with("lin_api_") || token.starts_with("Bearer ");
+        let text = if plain { token.to_owned() } else { format!("Bearer {token}") };
         let mut value = HeaderValue::from_str(&text)
             .map_err(|_| Trouble::Unauthorized { says: "Linear's token has characters that no token has".into() })?;
         value.set_sensitive(true);
@@ -57,11 +57,23 @@ impl Linear {
     /// Runs a query and answers its data. An answer with any error in it is an
     /// error: what it still holds is not the whole. `id` is the entity asked for.
     async fn ask(&self, query: &str, variables: Value, id: Option<&str>) -> Result<Value, Trouble> {
+        let token = self.token.now().await?;
+        match self.ask_as(&token, query, &variables, id).await {
+            // A token that is refused has done nothing yet.
+            Err(Trouble::Unauthorized { says }) => match self.token.instead_of(&token).await {
+                Some(other) => self.ask_as(&other, query, &variables, id).await,
+                None => Err(Trouble::Unauthorized { says }),
+            },
+            answer => answer,
+        }
+    }
+
+    async fn ask_as(&self, token: &str, query: &str, variables: &Value, id: Option<&str>) -> Result<Value, Trouble> {
         let request = self
             .http
             .client()?
             .post(&self.url)
-            .header(AUTHORIZATION, self.authorization()?)
+            .header(AUTHORIZATION, Linear::authorization(token)?)
             .json(&json!({"query": query, "variables": variables}));
         let reply = self.http.send(request, "Linear").await?;
         let envelope = serde_json::from_slice::<Envelope>(&reply.body);
@@ -104,9 +116,9 @@ impl Linear {
         all_pages(first, ask).await
     }
 
-    async fn who(&self) -> Result<&Author, Trouble> {
+    async fn who(&self) -> Result<Author, Trouble> {
         self.me
-            .get_or_try_init(|| async {
+            .of(&self.token, async {
                 let user: User = self.field(VIEWER, json!({}), None, "/viewer").await?;
                 let id = user.id.clone().filter(|id| !id.is_empty());
                 let id = id.ok_or_else(|| flaky("Linear did not say whose token this is"))?;
@@ -116,7 +128,8 @@ impl Linear {
     }
 
     async fn read(&self, uuid: &str) -> Result<Ticket, Trouble> {
-        let viewer = self.who().await?.login.as_str();
+        let me = self.who().await?;
+        let viewer = me.login.as_str();
         let mut issue: Issue = self.field(TICKET, json!({"id": uuid}), Some(uuid), "/issue").await?;
         let labels = self.rest(uuid, issue.labels.take(), LABELS, "/issue/labels").await?;
         let links = self.rest(uuid, issue.attachments.take(), ATTACHMENTS, "/issue/attachments").await?;
@@ -171,7 +184,7 @@ where
 
 impl Tickets for Linear {
     fn viewer(&self) -> Try<'_, Author> {
-        Box::pin(async { self.who().await.cloned() })
+        Box::pin(self.who())
     }
 
     /// A ticket in the trash is answered as such; `Gone` is only what Linear

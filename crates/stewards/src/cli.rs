@@ -119,6 +119,15 @@ pub enum Command {
         #[command(subcommand)]
         verb: BusVerb,
     },
+    /// Log in at Linear or GitHub, as yourself
+    Login(Login),
+    /// Forget a login
+    Logout {
+        #[arg(value_enum)]
+        service: ServiceArg,
+    },
+    /// Say who you are at Linear and GitHub: exit 1 if a login is of no use
+    Whoami,
     /// Say what the running daemon was built from
     Build,
     /// The pretend Linear and GitHub
@@ -243,6 +252,39 @@ pub enum SkillVerb {
 pub enum EnvVerb {
     /// List where threads work, with what it takes on the disk
     List,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub enum ServiceArg {
+    Linear,
+    Github,
+}
+
+impl From<ServiceArg> for stewards_sources::Service {
+    fn from(arg: ServiceArg) -> Self {
+        match arg {
+            ServiceArg::Linear => stewards_sources::Service::Linear,
+            ServiceArg::Github => stewards_sources::Service::GitHub,
+        }
+    }
+}
+
+#[derive(Debug, Args)]
+pub struct Login {
+    #[arg(value_enum)]
+    pub service: ServiceArg,
+    /// Read a key or token from standard input
+    #[arg(long, conflicts_with_all = ["web", "client_id"])]
+    pub with_token: bool,
+    /// In the browser, also where `gh` is logged in
+    #[arg(long)]
+    pub web: bool,
+    /// The id of an application that is registered with the service
+    #[arg(long, value_name = "ID")]
+    pub client_id: Option<String>,
+    /// Print the address and open nothing
+    #[arg(long)]
+    pub no_browser: bool,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]

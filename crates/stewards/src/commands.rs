@@ -2,6 +2,7 @@
 
 mod bus;
 mod lists;
+mod login;
 mod threads;
 
 use crate::cli::{Cli, Command, EnvVerb, ProjectVerb, SkillVerb};
@@ -57,6 +58,9 @@ pub fn run(cli: Cli) -> Outcome {
         Command::Done { id } => act(Ask::Done { need: id }),
         Command::Thread { verb } => threads::run(dir, verb, json),
         Command::Bus { verb } => bus::run(dir, verb, json),
+        Command::Login(args) => login::login(dir, &args, json),
+        Command::Logout { service } => login::logout(dir, service, json),
+        Command::Whoami => login::whoami(dir, json),
         Command::Build => lists::build(dir, json),
     }
 }

@@ -114,7 +114,7 @@ pub fn run(args: Vec<String>) -> Outcome {
         .into());
     }
     let api = std::env::var("STEWARDS_GITHUB_API").unwrap_or_else(|_| "https://api.github.com".into());
-    let github = GitHub::new(api, token);
+    let github = GitHub::new(api, token.into());
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(carry_out(&github, gh.command)).map(|after| match after {
         Some((ask, line)) => {
@@ -319,6 +319,16 @@ fn as_json(pull: &Pull) -> Value {
 
 /// Git's credential protocol: it tells what it wants on standard input. The
 /// token is given over https and on loopback, and nowhere else.
+/// Where the pages and repositories of the API's GitHub are.
+fn web_host() -> String {
+    let api = std::env::var("STEWARDS_GITHUB_API").unwrap_or_default();
+    let host = api.split_once("://").map_or("", |(_, rest)| rest).split('/').next().unwrap_or_default();
+    match host {
+        "" | "api.github.com" => "github.com".to_owned(),
+        host => host.to_owned(),
+    }
+}
+
 fn credential(operation: &str, token: &str) -> Outcome {
     if operation != "get" || token.is_empty() {
         return Ok(0);
@@ -328,7 +338,7 @@ fn credential(operation: &str, token: &str) -> Outcome {
     let field = |name: &str| asked.lines().find_map(|l| l.strip_prefix(name)?.strip_prefix('=')).unwrap_or("");
     let host = field("host");
     let loopback = ["127.0.0.1", "localhost", "[::1]"].iter().any(|l| host == *l || host.starts_with(&format!("{l}:")));
-    if field("protocol") == "https" && host == "github.com" || loopback {
+    if field("protocol") == "https" && host == web_host() || loopback {
         out::line(&format!("username=x-access-token\npassword={token}"));
     }
     Ok(0)

@@ -1,18 +1,18 @@
 //! The daemon: introduces the adapters to the engine and serves.
 
 use crate::out::{Outcome, unreachable};
-use crate::settings::{self, DaemonFile, Secrets, Settings};
+use crate::settings::{self, DaemonFile, LOGINS, Secrets, Settings};
 use anyhow::Context;
 use std::collections::BTreeMap;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
-use stewards_agents::{GitRepos, MARK, McpEndpoint, Runners, Setup, THREAD};
+use stewards_agents::{Credentials, GitRepos, MARK, McpEndpoint, Runners, Setup, THREAD};
 use stewards_core::ids::ThreadId;
 use stewards_core::refusal::{Exit, Refusal};
 use stewards_engine::{Engine, Passes, Ports};
-use stewards_sources::{GitHub, GitHubBell, Linear, LinearBell};
+use stewards_sources::{GitHub, GitHubBell, Linear, LinearBell, Logins, Service, Token};
 use stewards_store::Store;
 use stewards_web::{Build, Sessions, Web};
 use tokio::net::{TcpListener, UnixListener};
@@ -101,17 +101,20 @@ fn link_commands(dir: &Path) -> anyhow::Result<PathBuf> {
 }
 
 /// Git asks our `gh` for the password, and only where it needs one.
-fn git_credentials(token: &str, gh: &Path) -> BTreeMap<String, String> {
+fn git_credentials(logins: &Logins, gh: &Path, api: &str) -> BTreeMap<String, String> {
     let helper = format!("!{} auth git-credential", stewards_core::text::shell(&gh.to_string_lossy()));
-    BTreeMap::from([
+    let login = logins.get(Service::GitHub).ok().flatten().filter(|l| l.ended.is_none());
+    let mut env = BTreeMap::from([
         ("GIT_CONFIG_COUNT".into(), "2".into()),
         ("GIT_CONFIG_KEY_0".into(), "credential.helper".into()),
         // An empty one first: helpers of the system are not asked as well.
         ("GIT_CONFIG_VALUE_0".into(), String::new()),
         ("GIT_CONFIG_KEY_1".into(), "credential.helper".into()),
         ("GIT_CONFIG_VALUE_1".into(), helper),
-        ("GH_TOKEN".into(), token.to_owned()),
-    ])
+        ("STEWARDS_GITHUB_API".into(), api.to_owned()),
+    ]);
+    env.extend(login.map(|l| ("GH_TOKEN".into(), l.token)));
+    env
 }
 
 /// The thread whose agent a process belongs to: by the markers in its own
@@ -172,7 +175,11 @@ async fn daemon(dir: &Path, tied: bool, quiet: bool) -> Outcome {
     })?;
 
     let passes = Arc::new(Passes::default());
-    let credentials = git_credentials(&secrets.github_token, &bin.join("gh"));
+    let logins = Arc::new(Logins::new(dir.join(LOGINS)));
+    let credentials: Credentials = {
+        let (logins, gh, api) = (logins.clone(), bin.join("gh"), settings.github_api.clone());
+        Arc::new(move || git_credentials(&logins, &gh, &api))
+    };
     let providers = crate::agents::providers(&settings)?;
     let setup = Setup {
         providers: providers.clone(),
@@ -184,14 +191,12 @@ async fn daemon(dir: &Path, tied: bool, quiet: bool) -> Outcome {
         },
         thread_env: {
             let (passes, credentials, socket) = (passes.clone(), credentials.clone(), socket.clone());
-            let api = settings.github_api.clone();
             let path = format!("{}:{}", bin.display(), std::env::var("PATH").unwrap_or_default());
             Arc::new(move |thread| {
-                let mut env = credentials.clone();
+                let mut env = credentials();
                 env.insert("PATH".into(), path.clone());
                 env.insert("STEWARDS_SOCKET".into(), socket.to_string_lossy().into_owned());
                 env.insert("STEWARDS_TOKEN".into(), passes.of(thread));
-                env.insert("STEWARDS_GITHUB_API".into(), api.clone());
                 env
             })
         },
@@ -199,8 +204,8 @@ async fn daemon(dir: &Path, tied: bool, quiet: bool) -> Outcome {
     };
     let agents = Arc::new(Runners::new(setup));
     let ports = Ports {
-        tickets: Arc::new(Linear::new(settings.linear_url.clone(), secrets.linear_token.clone())),
-        pulls: Arc::new(GitHub::new(settings.github_api.clone(), secrets.github_token.clone())),
+        tickets: Arc::new(Linear::new(settings.linear_url.clone(), Token::Kept(logins.clone(), Service::Linear))),
+        pulls: Arc::new(GitHub::new(settings.github_api.clone(), Token::Kept(logins, Service::GitHub))),
         agents: agents.clone(),
         repo: Arc::new(
             GitRepos::new(dir.to_owned(), credentials).with_script_limit(Duration::from_secs(settings.setup_s.max(1))),

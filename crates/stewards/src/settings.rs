@@ -32,6 +32,13 @@ pub struct Settings {
     pub port: u16,
     pub linear_url: String,
     pub github_api: String,
+    /// Client ids of applications that are registered with the services, for logins in
+    /// the browser.
+    pub linear_client_id: Option<String>,
+    pub github_client_id: Option<String>,
+    /// Where the browser comes back to after a login at Linear: the application's
+    /// callback is `http://127.0.0.1:<port>/callback`.
+    pub login_port: u16,
     /// Milliseconds from an entity's first ring to its look.
     pub debounce_ms: i64,
     /// Milliseconds between two sweeps.
@@ -103,6 +110,9 @@ impl Default for Settings {
             port: 0,
             linear_url: "https://api.linear.app/graphql".into(),
             github_api: "https://api.github.com".into(),
+            linear_client_id: None,
+            github_client_id: None,
+            login_port: 43_117,
             debounce_ms: usual.debounce,
             sweep_ms: usual.sweep,
             turns_per_hour: usual.turns_per_hour,
@@ -162,13 +172,14 @@ impl Settings {
     }
 }
 
+/// Logins at Linear and GitHub, in the data directory.
+pub const LOGINS: &str = "logins.json";
+
 /// `secrets.json`, readable by its owner alone. Never in the database, a log or
 /// an agent; the GitHub token is the user's own and reaches `gh` and `git`.
 #[derive(Clone, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Secrets {
-    pub linear_token: String,
-    pub github_token: String,
     pub linear_webhook: String,
     pub github_webhook: String,
     /// Signs the page's session cookies.

@@ -402,6 +402,7 @@ pub fn router(app: &Arc<App>) -> Router<Arc<App>> {
         .route("/control/review", post(review))
         .route("/control/state", get(state))
         .route("/control/hooks", post(hooks))
+        .route("/control/logins", post(crate::logins::control))
         .route("/control/fault", post(set_fault))
         .route_layer(axum::middleware::from_fn_with_state(app.clone(), guard))
 }

@@ -26,7 +26,7 @@ fn allowed(app: &App, headers: &HeaderMap) -> bool {
     let encoded = value.and_then(|v| v.split_once(' ')).filter(|(s, _)| s.eq_ignore_ascii_case("basic"));
     let plain = encoded.and_then(|(_, e)| base64::engine::general_purpose::STANDARD.decode(e.trim()).ok());
     let plain = plain.and_then(|p| String::from_utf8(p).ok());
-    plain.as_deref().and_then(|p| p.split_once(':')).is_some_and(|(_, password)| password == app.github_token)
+    plain.as_deref().and_then(|p| p.split_once(':')).is_some_and(|(_, password)| app.github_knows(password))
 }
 
 async fn handle(Ext(app): Shared, Path((owner, rest)): Path<(String, String)>, request: Request) -> Response {

@@ -162,7 +162,7 @@ static USED: AtomicU64 = AtomicU64::new(0);
 
 /// Token, limits and ETags around every route.
 async fn guard(Ext(app): Shared, request: Request, next: Next) -> Response {
-    if token(request.headers()) != Some(app.github_token.as_str()) {
+    if !token(request.headers()).is_some_and(|t| app.github_knows(t)) {
         return limits(Refusal::new(401, "Bad credentials").into_response(), false, false);
     }
     let get = request.method() == Method::GET;

@@ -23,6 +23,7 @@ mod linear;
 mod linear_input;
 mod linear_ops;
 mod linear_schema;
+mod logins;
 mod model;
 mod repos;
 pub mod scripted;
@@ -119,10 +120,25 @@ pub(crate) struct App {
     pub stop: CancellationToken,
     pub tasks: TaskTracker,
     pub faults: Mutex<Vec<Fault>>,
+    pub grants: Mutex<logins::Grants>,
     repo_locks: Mutex<BTreeMap<String, Arc<tokio::sync::Mutex<()>>>>,
 }
 
 impl App {
+    /// A token of the owner's at GitHub.
+    pub fn github_knows(&self, token: &str) -> bool {
+        token == self.github_token || self.granted(token)
+    }
+
+    /// A token of the owner's at Linear.
+    pub fn linear_knows(&self, token: &str) -> bool {
+        token == self.linear_token || self.granted(token)
+    }
+
+    fn granted(&self, token: &str) -> bool {
+        self.grants.lock().unwrap_or_else(|e| e.into_inner()).good(token)
+    }
+
     /// Commits a change, then sends its webhooks and starts its check runs.
     pub fn change<T, E: From<Error>>(self: &Arc<Self>, build: impl FnOnce(&mut Tx) -> Result<T, E>) -> Result<T, E> {
         let (out, hooks, runs) = self.world.change(build)?;
@@ -182,6 +198,7 @@ pub async fn serve(config: Config, shutdown: impl Future<Output = ()>) -> Result
         stop: CancellationToken::new(),
         tasks: TaskTracker::new(),
         faults: Mutex::default(),
+        grants: Mutex::default(),
         repo_locks: Mutex::default(),
     });
     // First those that were begun: what recovery finds new starts its own runs,
@@ -192,6 +209,7 @@ pub async fn serve(config: Config, shutdown: impl Future<Output = ()>) -> Result
     let router = Router::new()
         .merge(linear::router(&app))
         .merge(github::router(&app))
+        .merge(logins::router())
         .merge(githttp::router())
         .merge(control::router(&app))
         .layer(axum::middleware::from_fn_with_state(app.clone(), control::fault))

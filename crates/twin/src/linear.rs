@@ -281,7 +281,7 @@ pub fn failure(message: &str, kind: &str, code: &str) -> Value {
 async fn graphql(schema: Linear, app: Arc<App>, headers: HeaderMap, body: Bytes) -> Response {
     let sent = headers.get(header::AUTHORIZATION).and_then(|v| v.to_str().ok()).unwrap_or("");
     let sent = sent.strip_prefix("Bearer ").unwrap_or(sent);
-    if sent != app.linear_token {
+    if !app.linear_knows(sent) {
         let message = "Authentication required, not authenticated";
         return answer(401, &failure(message, "authentication error", "AUTHENTICATION_ERROR"));
     }

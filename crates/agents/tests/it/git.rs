@@ -45,7 +45,7 @@ impl Place {
         git(&other, &["commit", "--quiet", "-m", "first"]);
         git(&other, &["push", "--quiet", "origin", "HEAD:main"]);
         Place {
-            repos: GitRepos::new(root.path().join("data"), BTreeMap::new()),
+            repos: GitRepos::new(root.path().join("data"), std::sync::Arc::new(BTreeMap::new)),
             spec: RepoSpec {
                 project: ProjectId("prj_1".into()),
                 name: RepoName("o/r".into()),

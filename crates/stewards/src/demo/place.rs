@@ -1,6 +1,6 @@
 //! The demo's directory: what was chosen once and is kept there.
 
-use crate::settings::{self, Secrets, Settings};
+use crate::settings::{self, LOGINS, Secrets, Settings};
 use crate::twin::TwinFile;
 use anyhow::Context;
 use serde::{Deserialize, Serialize};
@@ -8,6 +8,7 @@ use serde_json::Value;
 use std::path::{Path, PathBuf};
 use stewards_core::refusal::{Exit, Refusal};
 use stewards_core::threads::ModelName;
+use stewards_sources::{How, Login, Logins, Service};
 use stewards_store::DirLock;
 
 /// Chosen once.
@@ -82,14 +83,15 @@ impl Place {
         let mut secrets: Secrets = settings::read(&home.join("secrets.json"))?;
         if secrets.linear_webhook.is_empty() {
             secrets = Secrets {
-                linear_token: self.chosen.linear_token.clone(),
-                github_token: self.chosen.github_token.clone(),
                 linear_webhook: stewards_engine::secret(),
                 github_webhook: stewards_engine::secret(),
                 page_key: stewards_engine::secret(),
             };
             settings::write_private(&home.join("secrets.json"), &secrets)?;
         }
+        let logins = Logins::new(home.join(LOGINS));
+        logins.put(Service::Linear, Login::of_token(How::Token, &self.chosen.linear_token))?;
+        logins.put(Service::GitHub, Login::of_token(How::Token, &self.chosen.github_token))?;
         let settings = Settings {
             port: self.chosen.daemon_port,
             linear_url: format!("{}/linear/graphql", self.twin()),
@@ -108,8 +110,8 @@ impl Place {
             linear_secret: secrets.linear_webhook,
             github_url: format!("{hooks}/github"),
             github_secret: secrets.github_webhook,
-            linear_token: secrets.linear_token,
-            github_token: secrets.github_token,
+            linear_token: self.chosen.linear_token.clone(),
+            github_token: self.chosen.github_token.clone(),
             ci_delay_ms: 1_500,
         };
         settings::write_private(&self.twin_file(), &twin)

@@ -7,4 +7,5 @@ mod doors;
 mod home;
 mod host;
 mod kills;
+mod logins;
 mod rig;
