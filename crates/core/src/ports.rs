@@ -19,14 +19,51 @@ pub type Soon<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 /// The same, where the outside can fail.
 pub type Try<'a, T> = Soon<'a, Result<T, Trouble>>;
 
+/// Tickets that are looked for: everything that is named has to fit.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct TicketSearch {
+    /// Words that all stand in title or description, in any case.
+    pub text: String,
+    /// A team's key.
+    pub team: Option<String>,
+    /// A state's name; without one, what is not over.
+    pub state: Option<String>,
+    /// `me`, `nobody`, or somebody's name or address.
+    pub assignee: Option<String>,
+    /// Also what is over.
+    pub over: bool,
+    /// At most 100.
+    pub limit: u32,
+}
+
+/// A ticket in a list.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TicketLine {
+    pub key: String,
+    pub title: String,
+    pub url: String,
+    pub team: String,
+    pub state: String,
+    pub assignee: Option<String>,
+    /// 0 none, 1 urgent, 2 high, 3 medium, 4 low.
+    pub priority: u8,
+    pub updated: Option<Timestamp>,
+}
+
 /// Where tickets live (Linear).
 pub trait Tickets: Send + Sync {
     /// This server's own account.
     fn viewer(&self) -> Try<'_, Author>;
-    /// Reads one ticket with its comments and links.
+    /// Reads one ticket with its comments and links, by its id or its key.
     fn ticket<'a>(&'a self, uuid: &'a str) -> Try<'a, Ticket>;
     /// Labelled tickets of the teams that are assigned to this account.
     fn adoptable<'a>(&'a self, ask: &'a AdoptAsk) -> Try<'a, Vec<Found>>;
+    /// Looks for tickets, the one that changed last first. A name that is of nothing is
+    /// refused with what there is.
+    fn search<'a>(&'a self, ask: &'a TicketSearch) -> Try<'a, Vec<TicketLine>>;
+    /// A question in the service's own language that changes nothing; others are refused.
+    fn query<'a>(&'a self, query: &'a str, variables: &'a serde_json::Value) -> Try<'a, serde_json::Value>;
 }
 
 /// Where pull requests live (GitHub).

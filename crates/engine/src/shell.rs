@@ -4,6 +4,7 @@
 use crate::heart::{Heart, Started, Tick};
 use crate::perform::{Ports, perform};
 use jiff::Timestamp;
+use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -14,9 +15,9 @@ use stewards_core::entity::PullKey;
 use stewards_core::ids::{ThreadId, TurnId};
 use stewards_core::machine::{Answer, Event, Reply, Settings, World};
 use stewards_core::moment::Moment;
-use stewards_core::ports::{AgentInfo, TurnEvent, TurnSink};
+use stewards_core::ports::{AgentInfo, TicketLine, TicketSearch, TurnEvent, TurnSink};
 use stewards_core::refusal::{Exit, Refusal};
-use stewards_core::snapshot::Pull;
+use stewards_core::snapshot::{Pull, Ticket};
 use stewards_core::trouble::Trouble;
 use stewards_store::{Store, StoreError};
 use tokio::sync::{oneshot, watch};
@@ -134,6 +135,21 @@ impl Engine {
     /// Reads a pull now. An ask, not an effect: it leaves no line in the journal.
     pub async fn read_pull(&self, key: &PullKey) -> Result<Pull, Trouble> {
         self.ports.pulls.pull(key).await
+    }
+
+    /// Reads a ticket now, by its key or id. An ask, not an effect.
+    pub async fn read_ticket(&self, key: &str) -> Result<Ticket, Trouble> {
+        self.ports.tickets.ticket(key).await
+    }
+
+    /// Looks for tickets. An ask, not an effect.
+    pub async fn search_tickets(&self, ask: &TicketSearch) -> Result<Vec<TicketLine>, Trouble> {
+        self.ports.tickets.search(ask).await
+    }
+
+    /// Asks where tickets live a question that changes nothing. An ask, not an effect.
+    pub async fn query_tickets(&self, query: &str, variables: &Value) -> Result<Value, Trouble> {
+        self.ports.tickets.query(query, variables).await
     }
 
     /// Bytes on disk below each of these. An ask, not an effect.

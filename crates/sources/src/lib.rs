@@ -23,6 +23,7 @@ mod github_wire;
 mod limits;
 mod linear;
 mod linear_errors;
+mod linear_search;
 mod linear_wire;
 mod logins;
 pub mod oauth;

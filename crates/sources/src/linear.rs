@@ -9,7 +9,7 @@ use reqwest::header::{AUTHORIZATION, HeaderValue};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use stewards_core::entity::Entity;
-use stewards_core::ports::{Tickets, Try};
+use stewards_core::ports::{TicketLine, TicketSearch, Tickets, Try};
 use stewards_core::snapshot::{AdoptAsk, Author, Found, Ticket};
 use stewards_core::trouble::Trouble;
 
@@ -21,7 +21,7 @@ const ATTACHMENTS: &str = include_str!("documents/ticket_attachments.graphql");
 const ADOPTABLE: &str = include_str!("documents/adoptable.graphql");
 
 /// Categories of a ticket that nobody works on any more.
-const OVER: [&str; 3] = ["completed", "canceled", "duplicate"];
+pub(crate) const OVER: [&str; 3] = ["completed", "canceled", "duplicate"];
 
 /// A list that goes on for longer is not read: 10,000 items.
 const MAX_PAGES: usize = 200;
@@ -56,7 +56,7 @@ impl Linear {
 
     /// Runs a query and answers its data. An answer with any error in it is an
     /// error: what it still holds is not the whole. `id` is the entity asked for.
-    async fn ask(&self, query: &str, variables: Value, id: Option<&str>) -> Result<Value, Trouble> {
+    pub(crate) async fn ask(&self, query: &str, variables: Value, id: Option<&str>) -> Result<Value, Trouble> {
         let token = self.token.now().await?;
         match self.ask_as(&token, query, &variables, id).await {
             // A token that is refused has done nothing yet.
@@ -86,7 +86,7 @@ impl Linear {
     }
 
     /// One field of an answer's data, as a type.
-    async fn field<T: DeserializeOwned>(
+    pub(crate) async fn field<T: DeserializeOwned>(
         &self,
         query: &str,
         variables: Value,
@@ -160,7 +160,7 @@ impl Linear {
 }
 
 /// Follows cursors to the end of a list.
-async fn all_pages<T, F>(first: Page<T>, ask: impl Fn(String) -> F) -> Result<Vec<T>, Trouble>
+pub(crate) async fn all_pages<T, F>(first: Page<T>, ask: impl Fn(String) -> F) -> Result<Vec<T>, Trouble>
 where
     F: Future<Output = Result<Page<T>, Trouble>>,
 {
@@ -195,5 +195,13 @@ impl Tickets for Linear {
 
     fn adoptable<'a>(&'a self, ask: &'a AdoptAsk) -> Try<'a, Vec<Found>> {
         Box::pin(self.candidates(ask))
+    }
+
+    fn search<'a>(&'a self, ask: &'a TicketSearch) -> Try<'a, Vec<TicketLine>> {
+        Box::pin(self.look_for(ask))
+    }
+
+    fn query<'a>(&'a self, query: &'a str, variables: &'a Value) -> Try<'a, Value> {
+        Box::pin(self.question(query, variables))
     }
 }

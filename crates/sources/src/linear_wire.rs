@@ -4,6 +4,7 @@
 use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::Value;
+use stewards_core::ports::TicketLine;
 use stewards_core::snapshot::{Author, Comment, Ticket, TicketState};
 
 #[derive(Debug, Default, Deserialize)]
@@ -94,6 +95,46 @@ pub(crate) struct Issue {
     pub labels: Option<Page<Named>>,
     pub attachments: Option<Page<Link>>,
     pub comments: Option<Page<Note>>,
+}
+
+/// A ticket as a search shows it.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Searched {
+    pub identifier: Option<String>,
+    pub title: Option<String>,
+    pub url: Option<String>,
+    pub priority: Option<f64>,
+    pub updated_at: Option<String>,
+    pub team: Option<Team>,
+    pub state: Option<State>,
+    pub assignee: Option<User>,
+}
+
+/// A team with what its tickets go through.
+#[derive(Debug, Default, Deserialize)]
+pub(crate) struct TeamStates {
+    pub key: Option<String>,
+    pub states: Option<Page<Named>>,
+}
+
+impl TeamStates {
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.states.iter().flat_map(|s| &s.nodes).filter_map(|n| n.name.as_deref())
+    }
+}
+
+pub(crate) fn line(found: Searched) -> TicketLine {
+    TicketLine {
+        key: said(found.identifier),
+        title: said(found.title),
+        url: said(found.url),
+        team: said(found.team.and_then(|t| t.key)),
+        state: said(found.state.and_then(|s| s.name)),
+        assignee: found.assignee.map(|u| first([u.name, u.display_name])).filter(|n| !n.is_empty()),
+        priority: priority(found.priority),
+        updated: found.updated_at.and_then(|t| t.parse().ok()),
+    }
 }
 
 /// The envelope of every answer.

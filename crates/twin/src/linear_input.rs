@@ -56,6 +56,23 @@ pub struct StringComparator {
     pub nin: Option<Vec<String>>,
     pub eq_ignore_case: Option<String>,
     pub contains: Option<String>,
+    pub contains_ignore_case: Option<String>,
+}
+
+/// Compares a text that may be missing.
+#[derive(InputObject, Clone, Default)]
+pub struct NullableStringComparator {
+    pub null: Option<bool>,
+    pub contains: Option<String>,
+    pub contains_ignore_case: Option<String>,
+}
+
+impl NullableStringComparator {
+    fn fits(&self, v: &str) -> bool {
+        self.null.is_none_or(|null| null == v.is_empty())
+            && self.contains.as_ref().is_none_or(|x| v.contains(x.as_str()))
+            && self.contains_ignore_case.as_ref().is_none_or(|x| v.to_lowercase().contains(&x.to_lowercase()))
+    }
 }
 
 impl StringComparator {
@@ -66,6 +83,7 @@ impl StringComparator {
             && self.nin.as_ref().is_none_or(|x| x.iter().all(|y| y != v))
             && self.eq_ignore_case.as_ref().is_none_or(|x| x.to_lowercase() == v.to_lowercase())
             && self.contains.as_ref().is_none_or(|x| v.contains(x.as_str()))
+            && self.contains_ignore_case.as_ref().is_none_or(|x| v.to_lowercase().contains(&x.to_lowercase()))
     }
 }
 
@@ -135,7 +153,10 @@ pub struct NullableUserFilter {
     pub id: Option<IdComparator>,
     pub is_me: Option<BooleanComparator>,
     pub email: Option<StringComparator>,
+    pub name: Option<StringComparator>,
+    pub display_name: Option<StringComparator>,
     pub null: Option<bool>,
+    pub or: Option<Vec<NullableUserFilter>>,
 }
 
 #[derive(InputObject, Clone, Default)]
@@ -161,6 +182,7 @@ pub struct IssueFilter {
     pub assignee: Option<NullableUserFilter>,
     pub state: Option<WorkflowStateFilter>,
     pub title: Option<StringComparator>,
+    pub description: Option<NullableStringComparator>,
     pub created_at: Option<DateComparator>,
     pub updated_at: Option<DateComparator>,
 }
@@ -196,12 +218,19 @@ impl NullableUserFilter {
         }
         let Some(id) = user else {
             // Nobody is neither me nor anyone by id.
-            return self.id.is_none() && self.email.is_none() && self.is_me.as_ref().is_none_or(|f| f.eq != Some(true));
+            let named = [&self.email, &self.name, &self.display_name].into_iter().any(Option::is_some);
+            return self.id.is_none()
+                && !named
+                && self.or.is_none()
+                && self.is_me.as_ref().is_none_or(|f| f.eq != Some(true));
         };
         let me = state.me().uuid == *id;
         all(self.id.as_ref(), |f| f.fits(id))
             && all(self.is_me.as_ref(), |f| f.eq.is_none_or(|x| x == me) && f.neq.is_none_or(|x| x != me))
             && all(self.email.as_ref(), |f| state.user_by_uuid(id).is_some_and(|u| f.fits(&u.email)))
+            && all(self.name.as_ref(), |f| state.user_by_uuid(id).is_some_and(|u| f.fits(&u.name)))
+            && all(self.display_name.as_ref(), |f| state.user_by_uuid(id).is_some_and(|u| f.fits(&u.login)))
+            && all(self.or.as_ref(), |fs| fs.iter().any(|f| f.fits(state, user)))
     }
 }
 
@@ -229,6 +258,7 @@ impl IssueFilter {
             && all(self.assignee.as_ref(), |f| f.fits(state, t.assignee.as_ref()))
             && all(self.state.as_ref(), |f| state.column(t).is_some_and(|c| f.fits(state, &t.team, c)))
             && all(self.title.as_ref(), |f| f.fits(&t.title))
+            && all(self.description.as_ref(), |f| f.fits(t.description.as_deref().unwrap_or_default()))
             && all(self.created_at.as_ref(), |f| f.fits(t.created_at))
             && all(self.updated_at.as_ref(), |f| f.fits(t.updated_at))
     }

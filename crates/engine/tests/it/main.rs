@@ -35,6 +35,12 @@ impl Tickets for Outside {
     fn adoptable<'a>(&'a self, _: &'a AdoptAsk) -> Try<'a, Vec<Found>> {
         Box::pin(async { Ok(Vec::new()) })
     }
+    fn search<'a>(&'a self, _: &'a TicketSearch) -> Try<'a, Vec<TicketLine>> {
+        Box::pin(async { Ok(Vec::new()) })
+    }
+    fn query<'a>(&'a self, _: &'a str, _: &'a serde_json::Value) -> Try<'a, serde_json::Value> {
+        Box::pin(async { Ok(serde_json::Value::Null) })
+    }
 }
 
 impl Pulls for Outside {

@@ -15,7 +15,7 @@ fn check(schema_text: String, schema_name: &str) {
         }
         seen += 1;
     }
-    assert_eq!(seen, 6);
+    assert_eq!(seen, 8);
 }
 
 #[test]

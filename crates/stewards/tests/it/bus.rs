@@ -24,21 +24,27 @@ for line in sys.stdin:
         say({"id": m["id"], "result": {"stopReason": "end_turn"}})
 "#;
 
-struct Threads {
-    home: Home,
+pub struct Threads {
+    pub home: Home,
     ids: Vec<String>,
 }
 
 impl Threads {
     fn new(n: usize) -> Threads {
+        Threads::with(n, &serde_json::json!({}))
+    }
+
+    /// With further settings.
+    pub fn with(n: usize, more: &Value) -> Threads {
         let home = Home::new();
         home.good(&["serve", "stop"]);
         let script = home.dir.path().join("keeper.py");
         std::fs::write(&script, KEEPER).unwrap();
-        let settings = serde_json::json!({
+        let mut settings = serde_json::json!({
             "turns_per_hour": 0,
             "providers": {"keeper": {"command": "python3", "args": [script, home.dir.path()]}},
         });
+        settings.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
         std::fs::write(home.data().join("settings.json"), settings.to_string()).unwrap();
         home.good(&["serve", "start"]);
         let prompt = home.dir.path().join("prompt.md").display().to_string();
@@ -89,7 +95,7 @@ impl Threads {
     }
 
     /// What a tool says, and whether it went well.
-    fn call(&self, who: usize, name: &str, arguments: Value) -> (String, bool) {
+    pub fn call(&self, who: usize, name: &str, arguments: Value) -> (String, bool) {
         let result = self.tool(who, "tools/call", serde_json::json!({"name": name, "arguments": arguments}));
         (result["content"][0]["text"].as_str().unwrap().to_owned(), result["isError"] != true)
     }

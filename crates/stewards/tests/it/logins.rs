@@ -1,5 +1,6 @@
 //! Logging in from the command line, at a twin.
 
+use crate::bus::Threads;
 use crate::rig::{request, stewards, told};
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Read, Write};
@@ -159,6 +160,45 @@ fn a_login_in_the_browser_comes_back_on_loopback_and_logging_out_takes_the_token
     o.control("logins", json!({"denies": true}));
     let (said, code) = o.meanwhile(&args, "/oauth/authorize?", |url| drop(get(&get(url).1)));
     assert!(code == 1 && said.contains("access_denied"), "{said}");
+}
+
+#[test]
+fn an_agent_reads_tickets_as_whoever_is_logged_in_and_changes_none() {
+    let o = Outside::new();
+    o.control("team", json!({"key": "DEMO", "name": "Demo"}));
+    for (key, title, assignee) in [("DEMO-1", "The login page is slow", "ann"), ("DEMO-2", "A page for logs", "ann")] {
+        let ticket = json!({"key": key, "team": "DEMO", "title": title, "description": "please", "labels": [],
+            "assignee": assignee, "state": "Todo"});
+        o.control("ticket", ticket);
+    }
+    let t = Threads::with(1, &json!({"linear_url": format!("http://127.0.0.1:{}/linear/graphql", o.port)}));
+    let (said, good) = t.call(0, "linear_issue", json!({"key": "DEMO-1"}));
+    assert!(!good && said.contains("nobody is logged in to Linear: stewards login linear"), "{said}");
+    // A login counts at once, for a daemon that runs.
+    let mut login = stewards(&["login", "linear", "--with-token", "--dir"]);
+    let login = login.arg(t.home.data()).env_remove("STEWARDS_THREAD").stdin(Stdio::piped());
+    let mut login = login.stdout(Stdio::null()).spawn().unwrap();
+    login.stdin.take().unwrap().write_all(b"lin_api_mine").unwrap();
+    assert!(login.wait().unwrap().success());
+    let (said, good) = t.call(0, "linear_issue", json!({"key": "DEMO-1"}));
+    assert!(good && said.contains("The login page is slow") && said.contains("\"team\": \"DEMO\""), "{said}");
+    assert!(!t.call(0, "linear_issue", json!({"key": "DEMO-9"})).1);
+    let found = |ask: Value| {
+        let (said, good) = t.call(0, "linear_search", ask);
+        (["DEMO-1", "DEMO-2"].into_iter().filter(|k| said.contains(k)).collect::<Vec<_>>().len(), good, said)
+    };
+    assert_eq!(found(json!({"query": "PAGE"})).0, 2);
+    assert_eq!(found(json!({"query": "login page", "assignee": "me"})).0, 1);
+    assert_eq!(found(json!({"query": "", "assignee": "nobody"})).0, 0);
+    assert_eq!(found(json!({"query": "", "state": "todo", "limit": 1})).0, 1);
+    let (_, good, said) = found(json!({"query": "", "team": "NOPE"}));
+    assert!(!good && said.contains("no team has the key NOPE; there are DEMO"), "{said}");
+    let (_, good, said) = found(json!({"query": "", "state": "Doing"}));
+    assert!(!good && said.contains("no state is called Doing; there are Backlog, Canceled, Done"), "{said}");
+    let (said, good) = t.call(0, "linear_query", json!({"query": "{ viewer { name } }"}));
+    assert!(good && said.contains("Ann"), "{said}");
+    let (said, good) = t.call(0, "linear_query", json!({"query": "mutation { x }"}));
+    assert!(!good && said.contains("a mutation does not"), "{said}");
 }
 
 #[test]

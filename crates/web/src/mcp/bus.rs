@@ -85,9 +85,9 @@ struct ListInput {
 /// Messages that one call shows at most.
 const UNREAD: u32 = 50;
 
-type Called = Result<CallToolResult, ErrorData>;
+pub(super) type Called = Result<CallToolResult, ErrorData>;
 
-fn thread(parts: &http::request::Parts) -> Result<ThreadId, ErrorData> {
+pub(super) fn thread(parts: &http::request::Parts) -> Result<ThreadId, ErrorData> {
     let thread = parts.extensions.get::<ThreadId>().cloned();
     thread.ok_or_else(|| ErrorData::invalid_request("the call carries no thread's token", None))
 }

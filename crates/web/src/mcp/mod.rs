@@ -2,6 +2,7 @@
 //! by the thread's own token, per request.
 
 mod bus;
+mod linear;
 
 use crate::Web;
 use axum::Router;
@@ -65,7 +66,7 @@ struct ReportInput {
 #[tool_router]
 impl Tools {
     fn new(web: Web) -> Self {
-        Tools { web, tool_router: bus::with_kinds(Self::tool_router() + Self::bus_router()) }
+        Tools { web, tool_router: bus::with_kinds(Self::tool_router() + Self::bus_router() + Self::linear_router()) }
     }
 
     #[tool(description = "Ends a steward's turn with its status record. It is taken whole or refused whole.")]
