@@ -3,8 +3,8 @@
 use super::deliver::{at_its_place, deliver_again, start_turn};
 use super::lineage::owns;
 use super::{
-    EnvironmentState, FailedTurn, Parcel, Queued, Role, SendMode, Status, Thread, Tokens, begin_steer, begin_turn,
-    deliver, limit_in, notify, zone,
+    EnvironmentState, FailedTurn, Parcel, Queued, Role, SendMode, Sender, Status, Thread, Tokens, begin_steer,
+    begin_turn, deliver, limit_in, notify, zone,
 };
 use crate::ids::{MessageId, ThreadId, TurnId};
 use crate::machine::{Caller, Fact, Outcome, Subject, World};
@@ -219,15 +219,23 @@ fn go_on(out: &mut Outcome, id: &ThreadId, what: &str, messages: &[Queued]) {
         "{what}. Look at what is already done (branch, commits, pull request, messages) and go on from there; do nothing twice."
     );
     for message in messages {
-        text.push_str("\nIt began with:\n");
-        text.push_str(&crate::text::quoted(&cut(original(&message.text), 4_000)));
+        text.push_str(BEGAN);
+        match quote(message) {
+            Some(quote) => text.push_str(quote),
+            None => text.push_str(&crate::text::quoted(&cut(&message.text, 4_000))),
+        }
     }
     let _ = deliver(out, id, SendMode::QueueIfActive, Parcel::system("resume", text));
 }
 
-/// The first message of a chain of cuts: a quote of a quote says nothing new.
-fn original(text: &str) -> &str {
-    text.split_once("It began with:\n").map_or(text, |(_, rest)| rest)
+/// What stands before a quote in such a line.
+const BEGAN: &str = "\nIt began with:\n";
+
+/// What an earlier line of ours has quoted: however often a turn is cut, the words that
+/// it began with are quoted once.
+fn quote(message: &Queued) -> Option<&str> {
+    let ours = message.from == Sender::System && message.cause == "resume";
+    message.text.split_once(BEGAN).filter(|_| ours).map(|(_, quote)| quote)
 }
 
 /// Has an idle thread's agent make its context smaller, in a turn of its own.

@@ -1,5 +1,6 @@
 //! The daemon dies at every step of the calm path, over the real file.
 
+use stewards_core::threads::Permission;
 use stewards_testkit::{MINUTE, Plant, Sim, Weather};
 
 /// What does not hold at the end.
@@ -48,6 +49,22 @@ fn a_death_after_any_commit_changes_nothing_in_the_end() {
         let mut sim = with_ticket(None, None);
         sim.crash_at = Some(at);
         ends_well(sim, &format!("killed after step {at}"));
+    }
+}
+
+#[test]
+fn however_often_a_turn_is_cut_what_it_began_with_is_quoted_once() {
+    let mut sim = Sim::new(1, Weather::calm(), None);
+    sim.person_acts = false;
+    sim.run(MINUTE, |_| false);
+    let id = sim.plain(None, Permission::Full);
+    let turn = |sim: &Sim| sim.up().then(|| sim.world().threads.get(&id).unwrap().turn.clone()).flatten();
+    for _ in 0..4 {
+        sim.run(sim.now + MINUTE, |s| turn(s).is_some_and(|t| t.confirmed));
+        let began = turn(&sim).unwrap().messages.iter().map(|m| m.text.clone()).collect::<String>();
+        assert_eq!((began.matches("first words").count(), began.contains("> >")), (1, false), "{began}");
+        sim.crash();
+        sim.run(sim.now + MINUTE, |s| s.up());
     }
 }
 
