@@ -2,6 +2,7 @@
 
 use crate::git_run::Credentials;
 use crate::git_run::{Git, flaky};
+use crate::locks;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -77,7 +78,17 @@ impl GitRepos {
     /// remote's default one if none is named. The lock must be held.
     pub(crate) async fn tip(&self, checkout: &Path, base: Option<&str>) -> Result<String, Trouble> {
         // Pruned, since whether a branch is still there decides whether work is safe.
-        self.git.remote(checkout, &["fetch", "--quiet", "--prune", "origin"]).await?;
+        let fetch = ["fetch", "--quiet", "--prune", "origin"];
+        match self.git.remote(checkout, &fetch).await {
+            // An agent's git may have been killed, by whomever.
+            Err(Trouble::Flaky { says }) if says.contains(".lock") || says.contains("remove the file") => {
+                match self.unlocked().await {
+                    0 => return Err(Trouble::Flaky { says }),
+                    _ => self.git.remote(checkout, &fetch).await?,
+                }
+            }
+            other => other?,
+        };
         // The default branch may have been renamed since the clone.
         self.git.remote(checkout, &["remote", "set-head", "origin", "--auto"]).await?;
         let name = format!("refs/remotes/origin/{}^{{commit}}", base.unwrap_or("HEAD"));
@@ -87,6 +98,11 @@ impl GitRepos {
             (false, Some(base)) => Err(Trouble::Refused { says: format!("the remote has no branch `{base}`") }),
             (false, None) => Err(found.trouble()),
         }
+    }
+
+    async fn unlocked(&self) -> usize {
+        let dir = self.dir.clone();
+        tokio::task::spawn_blocking(move || locks::clear(&dir)).await.unwrap_or(0)
     }
 
     async fn bb(&self, spec: &RepoSpec) -> Result<BbFiles, Trouble> {
@@ -135,6 +151,10 @@ impl Blob<'_> {
 }
 
 impl Repo for GitRepos {
+    fn unlock(&self) -> Soon<'_, usize> {
+        Box::pin(self.unlocked())
+    }
+
     fn checkout<'a>(&'a self, spec: &'a RepoSpec) -> Try<'a, PathBuf> {
         Box::pin(async move {
             let lock = self.lock(spec);

@@ -11,6 +11,7 @@ mod git;
 mod git_run;
 mod known;
 mod live;
+mod locks;
 pub mod processes;
 mod runners;
 mod scripts;

@@ -303,6 +303,9 @@ pub enum Removed {
 
 /// The git side of a project.
 pub trait Repo: Send + Sync {
+    /// Takes away locks that a git which was killed has left in the repositories here;
+    /// answers how many.
+    fn unlock(&self) -> Soon<'_, usize>;
     /// Clones the checkout if it is not there; answers its path.
     fn checkout<'a>(&'a self, spec: &'a RepoSpec) -> Try<'a, PathBuf>;
     /// Fetches and reads `.bb` at the default branch's tip, never from a working copy.

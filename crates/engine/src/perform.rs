@@ -42,6 +42,8 @@ pub async fn perform(ports: &Ports, started: &Started, sink: Arc<dyn TurnSink>) 
         }
         Effect::Stop { thread } => {
             ports.agents.stop(thread).await;
+            // What of it ran git may have been killed in the middle.
+            ports.repo.unlock().await;
             Answer::Stopped
         }
         Effect::Turn { .. } => turn(ports, started, sink).await,

@@ -93,6 +93,7 @@ impl Engine {
         if strays > 0 {
             tracing::info!(strays, "ended processes of an earlier run");
         }
+        ports.repo.unlock().await;
         let (commands, inbox) = channel();
         let first = published_now(&heart, began);
         let (publish, published) = watch::channel(Arc::new(first));

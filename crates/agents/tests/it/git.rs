@@ -358,3 +358,34 @@ async fn a_worktree_that_was_moved_aside_is_moved_back_and_a_removed_one_is_made
     let bytes = place.repos.disk(vec![again.clone(), "/no/such/place".into()]).await;
     assert!(bytes[&again] > 4_096 && bytes[Path::new("/no/such/place")] == 0);
 }
+
+#[tokio::test]
+async fn locks_that_a_killed_git_left_are_taken_away_but_not_those_of_one_that_works() {
+    let place = Place::new();
+    place.add().await;
+    let checkout = place.repos.checkout(&place.spec).await.unwrap();
+    let lock = |name: &str| {
+        let path = checkout.join(".git").join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(&path, "").unwrap();
+        path
+    };
+    let locks =
+        [lock("refs/remotes/origin/some/branch.lock"), lock("packed-refs.lock"), lock("worktrees/thr_1/index.lock")];
+    let mut working = std::process::Command::new("git")
+        .args(["cat-file", "--batch"])
+        .current_dir(&checkout)
+        .stdin(std::process::Stdio::piped())
+        .stdout(std::process::Stdio::null())
+        .spawn()
+        .unwrap();
+    assert_eq!(place.repos.unlock().await, 0, "one of them may be its");
+    working.kill().unwrap();
+    working.wait().unwrap();
+    assert_eq!(place.repos.unlock().await, 3);
+    assert!(locks.iter().all(|l| !l.exists()));
+    // What our own fetch meets is taken away on the way.
+    lock("refs/remotes/origin/main.lock");
+    let commit = place.push_main(".bb/project.md", "two\n");
+    assert_eq!(place.repos.read_bb(&place.spec).await.unwrap().commit, commit);
+}
