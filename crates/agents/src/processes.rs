@@ -15,6 +15,8 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// After this we stop looking; what a KILL has not ended by then sits in the kernel.
 const LIMIT: Duration = Duration::from_millis(4_500);
 const POLL: Duration = Duration::from_millis(40);
+/// Between the two looks that have to find nothing.
+const AGAIN: Duration = Duration::from_millis(10);
 
 /// One living process.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -104,14 +106,22 @@ where
 {
     let began = Instant::now();
     let mut told: BTreeSet<(i32, u64)> = BTreeSet::new();
+    let mut quiet = false;
     loop {
         let look = find.clone();
         // Reading all of /proc takes milliseconds, and may take longer on a busy machine.
         let left = tokio::task::spawn_blocking(look).await.unwrap_or_default();
         let waited = began.elapsed();
         if left.is_empty() {
-            return told.len();
+            // One that is just becoming another program has no environment for a moment,
+            // and would be missed.
+            if std::mem::replace(&mut quiet, true) {
+                return told.len();
+            }
+            tokio::time::sleep(AGAIN).await;
+            continue;
         }
+        quiet = false;
         if waited > LIMIT {
             tracing::warn!(left = left.len(), "processes did not end");
             return told.len();
