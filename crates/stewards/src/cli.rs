@@ -128,6 +128,8 @@ pub enum Command {
     },
     /// Say who you are at Linear and GitHub: exit 1 if a login is of no use
     Whoami,
+    /// Show how everything stands: daemon, logins, agents, projects, disk, what needs you
+    Status,
     /// Say what the running daemon was built from
     Build,
     /// The pretend Linear and GitHub

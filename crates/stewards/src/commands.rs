@@ -3,6 +3,7 @@
 mod bus;
 mod lists;
 mod login;
+mod status;
 mod threads;
 
 use crate::cli::{Cli, Command, EnvVerb, ProjectVerb, SkillVerb};
@@ -60,6 +61,7 @@ pub fn run(cli: Cli) -> Outcome {
         Command::Bus { verb } => bus::run(dir, verb, json),
         Command::Login(args) => login::login(dir, &args, json),
         Command::Logout { service } => login::logout(dir, service, json),
+        Command::Status => status::status(dir, json),
         Command::Whoami => login::whoami(dir, json),
         Command::Build => lists::build(dir, json),
     }

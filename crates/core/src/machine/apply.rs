@@ -55,6 +55,7 @@ fn project(world: &mut World, id: &ProjectId, fact: &Fact, at: &Moment) {
             steward: None,
             next_sweep: None,
             sweeping: false,
+            swept: None,
             trouble: None,
         };
         world.projects.insert(id.clone(), row);
@@ -92,6 +93,7 @@ fn project(world: &mut World, id: &ProjectId, fact: &Fact, at: &Moment) {
         Fact::SweepEnded { trouble, .. } => {
             row.sweeping = false;
             row.trouble = trouble.clone();
+            row.swept = Some(at.wall);
         }
         _ => {}
     }

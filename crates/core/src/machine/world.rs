@@ -166,6 +166,8 @@ pub struct Project {
     pub next_sweep: Option<Deadline>,
     /// A search for adoptable entities is in the air.
     pub sweeping: bool,
+    /// When the last one ended, well or not.
+    pub swept: Option<Timestamp>,
     /// One line while the last sweep failed.
     pub trouble: Option<String>,
 }

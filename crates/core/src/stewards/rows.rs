@@ -109,6 +109,8 @@ pub struct ProjectRow {
     pub on: bool,
     pub commit: String,
     pub problems: Vec<String>,
+    /// When its last sweep ended, well or not.
+    pub swept: Option<jiff::Timestamp>,
     pub steward: Option<String>,
     pub efforts: usize,
     pub needs: usize,
@@ -289,6 +291,7 @@ pub fn project_row(world: &World, project: &Project) -> ProjectRow {
         on: project.on,
         commit: project.config.commit.clone(),
         problems,
+        swept: project.swept,
         steward: project.steward.as_ref().map(ToString::to_string),
         efforts: world.bindings.values().filter(|b| b.project == project.id && b.standing != Standing::Ended).count(),
         needs: world.needs.values().filter(|n| n.closed.is_none() && n.project == project.id).count(),

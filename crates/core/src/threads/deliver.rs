@@ -241,6 +241,10 @@ fn say_what_becomes_of_it(out: &mut Outcome, to: &ThreadId, id: &MessageId, mode
     let (says, waits_for) = match (asks, thread.status) {
         _ if steered => (Some(format!("{to} is at work; this goes into its turn")), None),
         _ if !queued => (None, None),
+        // Whatever else it waits for, this comes after.
+        _ if out.world.host.stopped => {
+            (Some(format!("this waits: {}", Why::AllStopped)), Some(Why::AllStopped.to_string()))
+        }
         (Some(title), _) => {
             let says = format!("{to} waits for the person ({title}); it gets this when that is settled");
             (Some(says), Some(format!("the person's answer: {title}")))

@@ -52,7 +52,7 @@ fn keyed(key: &str) -> anyhow::Result<String> {
     Ok(escape(key.trim()))
 }
 
-fn text(v: &Value) -> String {
+pub fn text(v: &Value) -> String {
     match v {
         Value::String(s) => s.clone(),
         Value::Null => "-".into(),
@@ -138,14 +138,18 @@ pub fn offline(world: &World) -> Moment {
     Moment { wall: jiff::Timestamp::now(), elapsed: 0, run: world.host.run + 1, no: 0 }
 }
 
-pub fn agents(dir: Option<&Path>, json: bool) -> Outcome {
-    let all: Vec<Value> = match Client::new(dir).and_then(|c| c.get("/api/agents")) {
-        Ok(found) => found,
+/// Agents as they are installed, whether a daemon runs or not.
+pub fn all_agents(dir: Option<&Path>) -> anyhow::Result<Vec<Value>> {
+    match Client::new(dir).and_then(|c| c.get("/api/agents")) {
         Err(error) if error.downcast_ref::<Refusal>().is_some_and(|r| r.code == "no_daemon") => {
-            crate::agents::known_without_daemon(&settings::dir(dir)?)?
+            crate::agents::known_without_daemon(&settings::dir(dir)?)
         }
-        Err(error) => return Err(error),
-    };
+        found => found,
+    }
+}
+
+pub fn agents(dir: Option<&Path>, json: bool) -> Outcome {
+    let all = all_agents(dir)?;
     if json {
         return out::json(&all);
     }
@@ -219,7 +223,7 @@ pub fn environments(dir: Option<&Path>, json: bool) -> Outcome {
     Ok(0)
 }
 
-fn size(bytes: u64) -> String {
+pub fn size(bytes: u64) -> String {
     let mut n = bytes as f64;
     for unit in ["B", "kB", "MB", "GB"] {
         if n < 1_000.0 {

@@ -65,7 +65,17 @@ pub fn logout(dir: Option<&Path>, service: ServiceArg, json: bool) -> Outcome {
 /// Who one is at each service, asked now. Exit 1 where nobody is logged in anywhere, or a
 /// login is of no use.
 pub fn whoami(dir: Option<&Path>, json: bool) -> Outcome {
-    let dir = settings::dir(dir)?;
+    let rows = asked(&settings::dir(dir)?)?;
+    let fine = !rows.is_empty() && rows.iter().all(|r| r["trouble"].is_null());
+    match json {
+        true => drop(out::json(&rows)?),
+        false => said(&rows),
+    }
+    Ok(u8::from(!fine))
+}
+
+/// The logins of a data directory, each asked now whether it is good.
+pub fn asked(dir: &Path) -> anyhow::Result<Vec<Value>> {
     let settings: Settings = settings::read(&dir.join("settings.json"))?;
     let logins = Arc::new(Logins::new(dir.join(LOGINS)));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
@@ -80,11 +90,11 @@ pub fn whoami(dir: Option<&Path>, json: bool) -> Outcome {
         }
         rows.push(row);
     }
-    let fine = !rows.is_empty() && rows.iter().all(|r| r["trouble"].is_null());
-    if json {
-        out::json(&rows)?;
-        return Ok(u8::from(!fine));
-    }
+    Ok(rows)
+}
+
+/// A line for each service.
+pub fn said(rows: &[Value]) {
     for service in Service::ALL {
         let name = service.name();
         match rows.iter().find(|r| r["service"] == json!(service)) {
@@ -96,7 +106,6 @@ pub fn whoami(dir: Option<&Path>, json: bool) -> Outcome {
             Some(row) => out::line(&format!("{name}: {} ({})", text(&row["trouble"]), text(&row["how"]))),
         }
     }
-    Ok(u8::from(!fine))
 }
 
 fn text(value: &Value) -> &str {

@@ -1,6 +1,7 @@
 //! Logging in from the command line, at a twin.
 
 use crate::bus::Threads;
+use crate::home::Home;
 use crate::rig::{request, stewards, told};
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Read, Write};
@@ -222,4 +223,31 @@ fn github_is_logged_in_to_by_its_own_gh_or_by_a_code_that_is_typed_in() {
     let (out, error, code) = told(&o.command(&["login", "github"]).env("PATH", path).output().unwrap());
     assert!(code == 0 && out.contains("as ann"), "{out}{error}");
     assert!(o.run(&["whoami"]).0.contains("GitHub: ann (gh)"));
+}
+
+#[test]
+fn status_says_on_one_screen_how_everything_stands_with_a_daemon_and_without() {
+    let home = Home::new();
+    let shown = home.good(&["status"]);
+    for words in [
+        "Daemon: pid ",
+        "Linear: not logged in",
+        "GitHub: not logged in (stewards login github)",
+        "/hooks/linear (no secret",
+        "Threads: 0 open, 0 at work",
+        "Disk: database ",
+        "Project shop (acme/shop): off, not swept yet",
+        "Needs you: nothing",
+    ] {
+        assert!(shown.contains(words), "{words}: {shown}");
+    }
+    let row = home.json(&["status"]);
+    assert_eq!((&row["projects"][0]["on"], &row["threads"]["live"]), (&false.into(), &0.into()));
+    assert!(row["disk"]["database"].as_u64().unwrap() > 0 && row["logins"].as_array().unwrap().is_empty());
+    home.good(&["serve", "stop"]);
+    assert!(home.good(&["status"]).contains("Daemon: not running (stewards serve start)"));
+    // Where nothing has ever run.
+    let empty = tempfile::tempdir().unwrap();
+    let (out, error, code) = told(&stewards(&["status", "--dir"]).arg(empty.path()).output().unwrap());
+    assert!(code == 0 && out.contains("Projects: none (stewards project add)"), "{out}{error}");
 }

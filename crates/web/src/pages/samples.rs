@@ -181,6 +181,7 @@ fn projects() -> Vec<ProjectRow> {
         on: true,
         commit: "0123456789abcdef".into(),
         problems: Vec::new(),
+        swept: Some(at(3)),
         steward: Some("thr_1".into()),
         efforts: 4,
         needs: 1,
