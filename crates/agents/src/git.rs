@@ -78,25 +78,29 @@ impl GitRepos {
     /// remote's default one if none is named. The lock must be held.
     pub(crate) async fn tip(&self, checkout: &Path, base: Option<&str>) -> Result<String, Trouble> {
         // Pruned, since whether a branch is still there decides whether work is safe.
-        let fetch = ["fetch", "--quiet", "--prune", "origin"];
-        match self.git.remote(checkout, &fetch).await {
-            // An agent's git may have been killed, by whomever.
-            Err(Trouble::Flaky { says }) if says.contains(".lock") || says.contains("remove the file") => {
-                match self.unlocked().await {
-                    0 => return Err(Trouble::Flaky { says }),
-                    _ => self.git.remote(checkout, &fetch).await?,
-                }
-            }
-            other => other?,
-        };
+        self.remote(checkout, &["fetch", "--quiet", "--prune", "origin"]).await?;
         // The default branch may have been renamed since the clone.
-        self.git.remote(checkout, &["remote", "set-head", "origin", "--auto"]).await?;
+        self.remote(checkout, &["remote", "set-head", "origin", "--auto"]).await?;
         let name = format!("refs/remotes/origin/{}^{{commit}}", base.unwrap_or("HEAD"));
         let found = self.git.ask(checkout, &["rev-parse", "--verify", "--quiet", &name]).await?;
         match (found.ok, base) {
             (true, _) => Ok(found.text()),
             (false, Some(base)) => Err(Trouble::Refused { says: format!("the remote has no branch `{base}`") }),
             (false, None) => Err(found.trouble()),
+        }
+    }
+
+    /// Speaks with the remote. Once more where a lock was in the way that nobody holds:
+    /// an agent's git may have been killed, by whomever.
+    async fn remote(&self, checkout: &Path, args: &[&str]) -> Result<String, Trouble> {
+        match self.git.remote(checkout, args).await {
+            Err(Trouble::Flaky { says }) if says.contains(".lock") || says.contains("remove the file") => {
+                match self.unlocked().await {
+                    0 => Err(Trouble::Flaky { says }),
+                    _ => self.git.remote(checkout, args).await,
+                }
+            }
+            answer => answer,
         }
     }
 

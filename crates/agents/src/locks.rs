@@ -14,6 +14,13 @@ const DEPTH: usize = 12;
 /// nobody can hold: they are older than the look that found no git at work there. Where
 /// one still works after a while, all are left. Blocks. Answers how many went.
 pub(crate) fn clear(dir: &Path) -> usize {
+    let mut locks = Vec::new();
+    for repo in std::fs::read_dir(dir.join("repos")).into_iter().flatten().flatten() {
+        find(&repo.path().join("checkout/.git"), DEPTH, &mut locks);
+    }
+    if locks.is_empty() {
+        return 0;
+    }
     let began = Instant::now();
     let before = loop {
         let now = SystemTime::now();
@@ -23,10 +30,6 @@ pub(crate) fn clear(dir: &Path) -> usize {
             _ => return 0,
         }
     };
-    let mut locks = Vec::new();
-    for repo in std::fs::read_dir(dir.join("repos")).into_iter().flatten().flatten() {
-        find(&repo.path().join("checkout/.git"), DEPTH, &mut locks);
-    }
     let old = |lock: &PathBuf| lock.metadata().and_then(|m| m.modified()).is_ok_and(|at| at < before);
     let gone = locks.iter().filter(|l| old(l) && std::fs::remove_file(l).is_ok()).count();
     if gone > 0 {

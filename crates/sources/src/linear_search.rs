@@ -1,7 +1,7 @@
 //! Looking for tickets, and questions of one's own that only read.
 
 use crate::linear::{Linear, OVER, all_pages};
-use crate::linear_wire::{self as wire, Page, Searched, TeamStates};
+use crate::linear_wire::{self as wire, Issue, Page, TeamStates};
 use apollo_compiler::ast::{Definition, Document, OperationType};
 use serde_json::{Value, json};
 use stewards_core::ports::{TicketLine, TicketSearch};
@@ -50,7 +50,7 @@ impl Linear {
     /// name is of nothing, that is said with what there is.
     pub(crate) async fn look_for(&self, ask: &TicketSearch) -> Result<Vec<TicketLine>, Trouble> {
         let variables = json!({"filter": filter(ask), "first": ask.limit.clamp(1, MOST)});
-        let found: Page<Searched> = self.field(SEARCH, variables, None, "/issues").await?;
+        let found: Page<Issue> = self.field(SEARCH, variables, None, "/issues").await?;
         if found.nodes.is_empty() && (ask.team.is_some() || ask.state.is_some()) {
             self.names_are_known(ask).await?;
         }

@@ -89,26 +89,14 @@ pub(crate) struct Issue {
     pub description: Option<String>,
     pub priority: Option<f64>,
     pub trashed: Option<bool>,
+    #[serde(rename = "updatedAt")]
+    pub updated_at: Option<String>,
     pub team: Option<Team>,
     pub state: Option<State>,
     pub assignee: Option<User>,
     pub labels: Option<Page<Named>>,
     pub attachments: Option<Page<Link>>,
     pub comments: Option<Page<Note>>,
-}
-
-/// A ticket as a search shows it.
-#[derive(Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub(crate) struct Searched {
-    pub identifier: Option<String>,
-    pub title: Option<String>,
-    pub url: Option<String>,
-    pub priority: Option<f64>,
-    pub updated_at: Option<String>,
-    pub team: Option<Team>,
-    pub state: Option<State>,
-    pub assignee: Option<User>,
 }
 
 /// A team with what its tickets go through.
@@ -124,7 +112,8 @@ impl TeamStates {
     }
 }
 
-pub(crate) fn line(found: Searched) -> TicketLine {
+/// A ticket as a search shows it.
+pub(crate) fn line(found: Issue) -> TicketLine {
     TicketLine {
         key: said(found.identifier),
         title: said(found.title),

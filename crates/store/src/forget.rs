@@ -33,17 +33,14 @@ pub(crate) fn forget(conn: &Connection, before: i64, up_to: u64) -> Result<(), S
     };
     for (no, n, body) in old {
         let fact: Fact = serde_json::from_str(&body).map_err(StoreError::row("fact"))?;
-        let kept = |seq: u64| -> Result<bool, StoreError> {
-            Ok(conn.prepare_cached(sql::BUS_HAS)?.query_row([seq], |_| Ok(())).optional()?.is_some())
-        };
         // As long as a message stands, so does what closed it.
-        if let Fact::BusSent { message } = &fact
-            && kept(message.seq)?
-        {
-            continue;
-        }
-        if let Fact::OwedClosed { message, .. } = &fact
-            && kept(*message)?
+        let of = match &fact {
+            Fact::BusSent { message } => Some(message.seq),
+            Fact::OwedClosed { message, .. } => Some(*message),
+            _ => None,
+        };
+        if let Some(seq) = of
+            && conn.prepare_cached(sql::BUS_HAS)?.exists([seq])?
         {
             continue;
         }

@@ -343,7 +343,7 @@ impl Batch<'_> {
             }
             (_, Fact::BusSent { message }) => {
                 let body = serde_json::to_string(message).map_err(StoreError::row("bus"))?;
-                let (from, to) = (message.from.as_ref().map_or(OWNER, |t| t.as_str()), message.to.as_str());
+                let (from, to) = (message.sender(), message.to.as_str());
                 let owed = message.owes();
                 let (kind, reference, dedupe) = (&message.kind, &message.about, &message.dedupe);
                 let (answers, no) = (message.answers(), now.no);

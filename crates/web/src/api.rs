@@ -10,9 +10,7 @@ use http::StatusCode;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::time::Duration;
-use stewards_core::bus::{
-    Claim, ClaimRow, OwedRow, addressable, check_epoch, claim_key, claim_rows, filter, owed_rows,
-};
+use stewards_core::bus::{Claim, ClaimRow, OwedRow, check_epoch, claim_key, claim_rows, filter, owed_between};
 use stewards_core::config::Skill;
 use stewards_core::ids::ThreadId;
 use stewards_core::machine::{Caller, World};
@@ -344,12 +342,7 @@ struct OfThreads {
 /// What is owed an answer, oldest first.
 async fn owed(State(web): State<Web>, Query(q): Query<OfThreads>) -> Answer<Vec<OwedRow>> {
     let now = web.engine.now();
-    for named in [&q.from, &q.to].into_iter().flatten() {
-        addressable(&now.world, named).map_err(no)?;
-    }
-    let mut rows = owed_rows(&now.world);
-    rows.retain(|m| m.fits(q.from.as_deref(), q.to.as_deref()));
-    Ok(Json(rows))
+    Ok(Json(owed_between(&now.world, [q.from.as_deref(), q.to.as_deref()]).map_err(no)?))
 }
 
 #[derive(Deserialize)]

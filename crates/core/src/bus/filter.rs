@@ -11,7 +11,7 @@ use crate::threads::unknown;
 
 /// Somebody of that name has ever been here: nothing of theirs is something else than
 /// nothing of nobody's.
-pub fn addressable(world: &World, name: &str) -> Result<(), Refusal> {
+pub(super) fn addressable(world: &World, name: &str) -> Result<(), Refusal> {
     match name == OWNER || world.threads.contains(&ThreadId(name.to_owned())) {
         true => Ok(()),
         false => Err(unknown(&ThreadId(name.to_owned()))),

@@ -13,8 +13,8 @@ pub const FORGET_STEP: u64 = 2_000;
 const SOON: Millis = 10_000;
 const HOUR: Millis = 3_600_000;
 const DAY: Millis = 24 * HOUR;
-/// What is younger is kept whatever a setting says: a holding that lasts, and as long again.
-pub const KEEP_AT_LEAST: Millis = 3 * MAX_HOLD;
+/// What is younger is kept whatever a setting says: three times as long as one holding may last.
+const KEEP_AT_LEAST: Millis = 3 * MAX_HOLD;
 
 /// Numbers that are given once and never again, and how far has been forgotten.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -41,9 +41,7 @@ impl Given {
 }
 
 pub(crate) fn forgetting_is_due(world: &World, now: &Moment) -> bool {
-    let settings = &world.host.settings;
-    (settings.bus_keep > 0 || settings.bus_keep_messages > 0)
-        && world.claims.given.forget.as_ref().is_some_and(|d| d.due(now))
+    forgetting_deadline(world).is_some_and(|d| d.due(now))
 }
 
 pub(crate) fn forgetting_deadline(world: &World) -> Option<&Deadline> {

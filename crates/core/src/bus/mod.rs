@@ -15,11 +15,11 @@ pub use claim::{ClaimAsk, REASON_CAP, claim, claim_one, heartbeat, release, rele
 pub use claims::{
     Claim, ClaimRow, ClaimsBook, DEFAULT_TTL, MAX_HOLD, MAX_TTL, Waiter, check_epoch, claim_rows, overlap, parse_ttl,
 };
-pub use filter::{addressable, filter};
-pub use forget::{FORGET_STEP, Given, KEEP_AT_LEAST, forget};
+pub use filter::filter;
+pub use forget::{FORGET_STEP, Given, forget};
 pub(crate) use forget::{forgetting_deadline, forgetting_is_due};
-pub use kinds::{KINDS, Kind, Wake, kind, schema_line, table};
-pub use owed::{OwedRow, close_owed, owed_rows, withdraw};
+pub use kinds::{KINDS, Kind, Wake, kind, known_kind, schema_line, table};
+pub use owed::{OwedRow, close_owed, owed_between, owed_rows, withdraw};
 pub use reading::{read, retry};
 pub use refs::{check_ref, claim_key};
 pub use send::{BODY_CAP, BusMessage, Draft, OWNER, send};

@@ -1,6 +1,7 @@
 //! What is owed an answer: handoffs, calls for help, pulls to be merged, questions.
 
 use super::claim::{reason_of, who};
+use super::filter::addressable;
 use super::reading::waiting;
 use super::send::{BusMessage, OWNER};
 use super::wait::tell;
@@ -25,14 +26,6 @@ pub struct OwedRow {
     pub command: String,
 }
 
-impl OwedRow {
-    /// Asked by the one and of the other, where they are named; the owner by that name.
-    pub fn fits(&self, from: Option<&str>, to: Option<&str>) -> bool {
-        let asker = self.from.as_ref().map_or(OWNER, ThreadId::as_str);
-        from.is_none_or(|f| f == asker) && to.is_none_or(|t| t == self.to.as_str())
-    }
-}
-
 /// What is owed, oldest first.
 pub fn owed_rows(world: &World) -> Vec<OwedRow> {
     let row = |m: &BusMessage| OwedRow {
@@ -45,6 +38,17 @@ pub fn owed_rows(world: &World) -> Vec<OwedRow> {
         command: format!("stewards bus ack --field ack_of={} --field answer='<answer>'", m.seq),
     };
     world.claims.owed.values().map(row).collect()
+}
+
+/// What is owed of these, each if it is named: asked by the first and of the second.
+pub fn owed_between(world: &World, [from, to]: [Option<&str>; 2]) -> Result<Vec<OwedRow>, Refusal> {
+    from.into_iter().chain(to).try_for_each(|name| addressable(world, name))?;
+    let mut rows = owed_rows(world);
+    rows.retain(|m| {
+        let asker = m.from.as_ref().map_or(OWNER, ThreadId::as_str);
+        from.is_none_or(|f| f == asker) && to.is_none_or(|t| t == m.to.as_str())
+    });
+    Ok(rows)
 }
 
 /// The message that `caller` answers, which is owed to nobody else.
@@ -70,7 +74,7 @@ pub fn withdraw(out: &mut Outcome, caller: &Caller, seq: u64) -> Result<(), Refu
     let Some(message) = out.world.claims.owed.get(&seq).cloned() else {
         return Err(Refusal::not_met("not_owed", format!("#{seq} owes no answer"), hint));
     };
-    if *caller != Caller::Person && who(caller) != message.from.as_ref() {
+    if !message.belongs_to(caller) {
         let says = format!("#{seq} was asked by {}", message.asker());
         return Err(Refusal::not_met("not_yours", says, "only whoever asked takes it back"));
     }
@@ -79,7 +83,7 @@ pub fn withdraw(out: &mut Outcome, caller: &Caller, seq: u64) -> Result<(), Refu
     let waits = waiting(&out.world, &message.to, &[seq]);
     if !waits.is_empty() {
         // It never hears of either.
-        waits.into_iter().for_each(|message_id| out.thread(&message.to, Fact::MessageDropped { message: message_id }));
+        waits.into_iter().for_each(|m| out.thread(&message.to, Fact::MessageDropped { message: m }));
         return Ok(());
     }
     tell(out, Some(&message.to), &format!("#{seq} needs no answer any more"), SendMode::QueueIfActive);

@@ -51,7 +51,7 @@ pub fn retry(out: &mut Outcome, sent: &Sent, caller: &Caller, seq: u64) -> Resul
     let Some((message, state)) = &sent.message else {
         return Err(Refusal::usage("unknown_message", format!("there is no message #{seq}"), hint));
     };
-    if *caller != Caller::Person && who(caller) != message.from.as_ref() {
+    if !message.belongs_to(caller) {
         let says = format!("#{seq} was sent by {}", message.asker());
         return Err(Refusal::not_met("not_yours", says, "only its sender and the owner deliver it again"));
     }

@@ -65,6 +65,16 @@ impl BusMessage {
         self.field("ack_of")?.parse().ok()
     }
 
+    /// The thread that sent it, or [`OWNER`].
+    pub fn sender(&self) -> &str {
+        self.from.as_ref().map_or(OWNER, ThreadId::as_str)
+    }
+
+    /// What its sender may do with it, the owner may too.
+    pub(super) fn belongs_to(&self, caller: &Caller) -> bool {
+        *caller == Caller::Person || who(caller) == self.from.as_ref()
+    }
+
     pub fn asker(&self) -> &str {
         self.from.as_ref().map_or("the owner", |t| t.as_str())
     }

@@ -238,13 +238,12 @@ fn say_what_becomes_of_it(out: &mut Outcome, to: &ThreadId, id: &MessageId, mode
     let queued = thread.queue.iter().any(|m| m.id == *id);
     let asks = thread.asks.first().map(|p| &p.ask.title);
     let steered = thread.steering.iter().any(|m| m.id == *id);
+    let held = |why: Why| (Some(format!("this waits: {why}")), Some(why.to_string()));
     let (says, waits_for) = match (asks, thread.status) {
         _ if steered => (Some(format!("{to} is at work; this goes into its turn")), None),
         _ if !queued => (None, None),
         // Whatever else it waits for, this comes after.
-        _ if out.world.host.stopped => {
-            (Some(format!("this waits: {}", Why::AllStopped)), Some(Why::AllStopped.to_string()))
-        }
+        _ if out.world.host.stopped => held(Why::AllStopped),
         (Some(title), _) => {
             let says = format!("{to} waits for the person ({title}); it gets this when that is settled");
             (Some(says), Some(format!("the person's answer: {title}")))
@@ -256,10 +255,7 @@ fn say_what_becomes_of_it(out: &mut Outcome, to: &ThreadId, id: &MessageId, mode
             let says = format!("{to} is at work; it gets this when its turn ends");
             (Some(says), Some("the end of its turn".to_owned()))
         }
-        (None, _) => match hindrance(&out.world, thread, &out.now) {
-            Some(why) => (Some(format!("this waits: {why}")), Some(why.to_string())),
-            None => (None, None),
-        },
+        (None, _) => hindrance(&out.world, thread, &out.now).map_or((None, None), held),
     };
     let how = match (steered, &waits_for) {
         (true, _) => How::IntoTurn,

@@ -8,9 +8,7 @@ use crate::out::{self, Outcome};
 use clap::Parser;
 use serde_json::Value;
 use std::path::Path;
-use stewards_core::bus::{
-    BusMessage, ClaimAsk, Draft, KINDS, addressable, claim_rows, filter, kind, owed_rows, schema_line,
-};
+use stewards_core::bus::{BusMessage, ClaimAsk, Draft, claim_rows, filter, known_kind, owed_between, schema_line};
 use stewards_core::ids::ThreadId;
 use stewards_core::machine::Caller;
 use stewards_core::refusal::Refusal;
@@ -56,11 +54,10 @@ fn resource(typed: &str) -> anyhow::Result<String> {
 /// `bus <kind> …`: the same as `bus send --kind <kind> …`.
 fn by_kind(dir: Option<&Path>, args: &[String], json: bool) -> Outcome {
     let name = args.first().map_or("", String::as_str);
-    let Some(known) = kind(name) else {
-        let kinds: Vec<&str> = KINDS.iter().map(|k| k.name).collect();
+    let known = known_kind(name).map_err(|refusal| {
         let says = format!("`{name}` is neither a verb of the bus nor a kind of message");
-        return Err(Refusal::usage("unknown_kind", says, format!("kinds are {}", kinds.join(", "))).into());
-    };
+        Refusal::usage(&refusal.code, says, refusal.hint)
+    })?;
     let rest = &args[1..];
     if name == "help" && rest.is_empty() {
         return help();
@@ -159,12 +156,7 @@ fn unanswered(
     for (name, given) in [("from", from), ("to", to)] {
         path.push_str(&given.map_or(String::new(), |g| format!("&{name}={}", escape(g))));
     }
-    let mut all: Vec<Value> = view(dir, &path, |_, w| {
-        from.iter().chain(&to).try_for_each(|name| addressable(w, name))?;
-        let mut rows = owed_rows(w);
-        rows.retain(|m| m.fits(from, to));
-        Ok(value(&rows))
-    })?;
+    let mut all: Vec<Value> = view(dir, &path, |_, w| Ok(value(&owed_between(w, [from, to])?)))?;
     let until = jiff::Timestamp::now() - jiff::SignedDuration::from_mins(minutes.into());
     let old = |m: &Value| m["at"].as_str().and_then(|t| t.parse::<jiff::Timestamp>().ok()).is_none_or(|at| at <= until);
     all.retain(old);

@@ -24,18 +24,28 @@ pub fn view<T: DeserializeOwned>(
         Ok(found) => return Ok(found),
         Err(error) => error,
     };
-    if error.downcast_ref::<Refusal>().is_none_or(|r| r.code != "no_daemon") {
+    if !no_daemon(&error) {
         return Err(error);
     }
     let file = settings::dir(dir)?.join(stewards_store::FILE);
     let Ok(reader) = Reader::open(&file) else { return Err(error) };
     match offline(&reader, &reader.world()?)? {
         Some(value) => {
-            eprintln!("No daemon runs: this is how things stood when the last one ended.");
+            as_it_stood();
             Ok(serde_json::from_value(value)?)
         }
         None => Err(error),
     }
+}
+
+/// It went wrong because none runs, and not otherwise.
+pub fn no_daemon(error: &anyhow::Error) -> bool {
+    error.downcast_ref::<Refusal>().is_some_and(|r| r.code == "no_daemon")
+}
+
+/// Says that what is shown is from the file.
+pub fn as_it_stood() {
+    eprintln!("No daemon runs: this is how things stood when the last one ended.");
 }
 
 pub fn value<T: serde::Serialize>(of: &T) -> Option<Value> {
@@ -141,9 +151,7 @@ pub fn offline(world: &World) -> Moment {
 /// Agents as they are installed, whether a daemon runs or not.
 pub fn all_agents(dir: Option<&Path>) -> anyhow::Result<Vec<Value>> {
     match Client::new(dir).and_then(|c| c.get("/api/agents")) {
-        Err(error) if error.downcast_ref::<Refusal>().is_some_and(|r| r.code == "no_daemon") => {
-            crate::agents::known_without_daemon(&settings::dir(dir)?)
-        }
+        Err(error) if no_daemon(&error) => crate::agents::known_without_daemon(&settings::dir(dir)?),
         found => found,
     }
 }

@@ -1,5 +1,6 @@
 //! Logging in at Linear and GitHub, as oneself.
 
+use super::lists::text;
 use crate::cli::{Login as Args, ServiceArg};
 use crate::out::{self, Outcome};
 use crate::settings::{self, LOGINS, Settings};
@@ -106,10 +107,6 @@ pub fn said(rows: &[Value]) {
             Some(row) => out::line(&format!("{name}: {} ({})", text(&row["trouble"]), text(&row["how"]))),
         }
     }
-}
-
-fn text(value: &Value) -> &str {
-    value.as_str().unwrap_or_default()
 }
 
 /// A login for people: never its token.

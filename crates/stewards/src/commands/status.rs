@@ -1,6 +1,6 @@
 //! How everything stands, on one screen.
 
-use super::lists::{self, offline, size, text, value, view};
+use super::lists::{self, no_daemon, offline, size, text, value};
 use super::login;
 use crate::client::Client;
 use crate::out::{self, Outcome};
@@ -9,27 +9,43 @@ use serde_json::{Value, json};
 use std::path::Path;
 use stewards_core::stewards::{needs, project_rows};
 use stewards_core::threads::{environment_rows, thread_rows};
+use stewards_store::Reader;
 
 pub fn status(dir: Option<&Path>, json: bool) -> Outcome {
     let home = settings::dir(dir)?;
-    let daemon: Option<Value> = Client::new(dir).and_then(|c| c.get("/api/build")).ok();
+    let client = Client::new(dir);
+    let daemon: Option<Value> = match client.as_ref().map(|c| c.get("/api/build")) {
+        Ok(Ok(build)) => Some(build),
+        Ok(Err(error)) if !no_daemon(&error) => return Err(error),
+        _ => None,
+    };
     let logins = login::asked(&home)?;
     let agents = lists::all_agents(dir)?;
-    let found =
-        |path: &str, rows: &dyn Fn(&stewards_core::machine::World) -> Option<Value>| -> anyhow::Result<Vec<Value>> {
-            match home.join(stewards_store::FILE).exists() {
-                true => view(dir, path, |_, w| Ok(rows(w))),
-                // Nothing has ever run here.
-                false => Ok(Vec::new()),
-            }
-        };
-    let projects = found("/api/projects", &|w| value(&project_rows(w)))?;
-    let threads = found("/api/threads", &|w| value(&thread_rows(w, &offline(w))))?;
-    let waits = found("/api/needs", &|w| value(&needs(w)))?;
-    let places = found("/api/environments", &|w| value(&environment_rows(w)))?;
+    let file = home.join(stewards_store::FILE);
+    let [projects, threads, waits, places] = match &client {
+        Ok(client) if daemon.is_some() => {
+            let [a, b, c, d] = ["/api/projects", "/api/threads", "/api/needs", "/api/environments"];
+            [client.get(a)?, client.get(b)?, client.get(c)?, client.get(d)?]
+        }
+        _ if file.exists() => {
+            let w = Reader::open(&file)?.world()?;
+            lists::as_it_stood();
+            let rows = [
+                value(&project_rows(&w)),
+                value(&thread_rows(&w, &offline(&w))),
+                value(&needs(&w)),
+                value(&environment_rows(&w)),
+            ];
+            rows.map(Option::unwrap_or_default)
+        }
+        // Nothing has ever run here.
+        _ => Default::default(),
+    };
+    let [projects, threads, waits, places] =
+        [projects, threads, waits, places].map(|rows: Value| rows.as_array().cloned().unwrap_or_default());
     let secrets: Secrets = settings::read(&home.join("secrets.json"))?;
     let hooks = json!({ "linear": !secrets.linear_webhook.is_empty(), "github": !secrets.github_webhook.is_empty() });
-    let database = std::fs::metadata(home.join(stewards_store::FILE)).map_or(0, |m| m.len());
+    let database = std::fs::metadata(&file).map_or(0, |m| m.len());
     let worktrees: u64 = places.iter().filter_map(|p| p["bytes"].as_u64()).sum();
     let live = threads.iter().filter(|t| ["starting", "active"].contains(&text(&t["status"]).as_str())).count();
     let open = threads.iter().filter(|t| t["archived"] != true).count();

@@ -75,7 +75,7 @@ fn numbers(stats: &BusStats) -> Markup {
                 dt { "Busiest" }
                 dd {
                     @for (n, sender) in stats.senders.iter().take(5).enumerate() {
-                        @if n > 0 { ", " } (whom(Some(sender.sender.as_str()).filter(|t| *t != OWNER))) " " (sender.messages)
+                        @if n > 0 { ", " } (whom(&sender.sender)) " " (sender.messages)
                     }
                 }
             }
@@ -84,12 +84,15 @@ fn numbers(stats: &BusStats) -> Markup {
 }
 
 /// A thread with its page, or the owner.
-fn whom(thread: Option<&str>) -> Markup {
+fn whom(name: &str) -> Markup {
+    html! { @if name == OWNER { "the owner" } @else { a href=(thread_path(name)) { (name) } } }
+}
+
+/// `from` is nothing where the owner sent it.
+fn head(seq: u64, kind: &str, from: Option<&ThreadId>, to: &ThreadId, fields: &[(String, String)]) -> Markup {
     html! {
-        @match thread {
-            Some(id) => a href=(thread_path(id)) { (id) },
-            None => "the owner",
-        }
+        strong { "#" (seq) " " (kind) } " " (whom(from.map_or(OWNER, ThreadId::as_str))) " → " (whom(to.as_str()))
+        @for (name, value) in fields { " " span.out { (name) ": " } (value) }
     }
 }
 
@@ -100,17 +103,10 @@ fn unanswered(all: &[OwedRow]) -> Markup {
         @else { ul.story { @for m in all {
             li {
                 (when(m.at, "%b %d %H:%M"))
-                span {
-                    strong { "#" (m.seq) " " (m.kind) } " " (whom(m.from.as_ref().map(ThreadId::as_str))) " → "
-                    (whom(Some(m.to.as_str()))) (fields(&m.fields))
-                }
+                span { (head(m.seq, &m.kind, m.from.as_ref(), &m.to, &m.fields)) }
             }
         } } }
     }
-}
-
-fn fields(all: &[(String, String)]) -> Markup {
-    html! { @for (name, value) in all { " " span.out { (name) ": " } (value) } }
 }
 
 fn held(all: &[ClaimRow]) -> Markup {
@@ -121,7 +117,7 @@ fn held(all: &[ClaimRow]) -> Markup {
             li {
                 (when(c.since, "%b %d %H:%M"))
                 span {
-                    strong { (c.key) } " " (whom(c.holder.as_ref().map(ThreadId::as_str))) ": " (c.reason) " "
+                    strong { (c.key) } " " (whom(c.holder.as_ref().map_or(OWNER, ThreadId::as_str))) ": " (c.reason) " "
                     span.out {
                         @if c.stale { "expired" } @else if c.granted { "granted until " (when(c.expires, "%H:%M")) }
                         @else { "until " (when(c.expires, "%H:%M")) }
@@ -142,8 +138,7 @@ fn messages(title: &str, all: &[BusRow], none: &str) -> Markup {
             li {
                 (when(m.at, "%b %d %H:%M"))
                 span {
-                    strong { "#" (m.seq) " " (m.kind) } " " (whom(m.from.as_ref().map(ThreadId::as_str))) " → "
-                    (whom(Some(m.to.as_str()).filter(|t| *t != OWNER))) (fields(&m.fields))
+                    (head(m.seq, &m.kind, m.from.as_ref(), &m.to, &m.fields))
                     @if let Some(body) = &m.body { " " (body) }
                     " " span.out { (row.state.as_deref().unwrap_or("logged")) }
                 }
