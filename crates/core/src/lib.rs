@@ -20,6 +20,7 @@ pub mod snapshot;
 pub mod stewards;
 pub mod text;
 pub mod threads;
+pub mod tickets;
 pub mod trouble;
 
 /// A length of time in milliseconds. Never negative where it is a setting.

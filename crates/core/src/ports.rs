@@ -5,6 +5,7 @@ use crate::entity::{PullKey, RepoName};
 use crate::ids::{ProjectId, ThreadId, TurnId};
 use crate::snapshot::{AdoptAsk, Author, Found, Pull, Ticket};
 use crate::threads::{Ask, AskReply, Can, ContextUse, ModelName, Permission, Tokens};
+use crate::tickets::{TicketAsk, TicketWrite};
 use crate::trouble::Trouble;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -64,6 +65,13 @@ pub trait Tickets: Send + Sync {
     fn search<'a>(&'a self, ask: &'a TicketSearch) -> Try<'a, Vec<TicketLine>>;
     /// A question in the service's own language that changes nothing; others are refused.
     fn query<'a>(&'a self, query: &'a str, variables: &'a serde_json::Value) -> Try<'a, serde_json::Value>;
+    /// Finds what the names of a change mean. A name of nothing is refused with what
+    /// there is. `id` is a fresh UUID for what the change makes.
+    fn resolve<'a>(&'a self, ask: &'a TicketAsk, id: &'a str) -> Try<'a, TicketWrite>;
+    /// Carries a change out; answers the address of what was written. Never repeated by itself.
+    fn write<'a>(&'a self, write: &'a TicketWrite) -> Try<'a, String>;
+    /// Whether a change has been carried out already, and its address.
+    fn written<'a>(&'a self, write: &'a TicketWrite) -> Try<'a, Option<String>>;
 }
 
 /// Where pull requests live (GitHub).

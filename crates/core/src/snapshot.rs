@@ -3,6 +3,7 @@
 use crate::entity::{PullKey, RepoName};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 /// Who wrote or did something. Nobody (a deleted account) is a ghost and is
 /// never equal to the owner.
@@ -34,7 +35,7 @@ pub struct Comment {
 }
 
 /// A state of a ticket's team.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TicketState {
     /// As the team calls it.
     pub name: String,
@@ -42,7 +43,7 @@ pub struct TicketState {
     pub category: String,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ticket {
     pub uuid: String,
     /// `DEMO-1`.
@@ -54,7 +55,19 @@ pub struct Ticket {
     pub team: String,
     pub state: TicketState,
     pub labels: Vec<String>,
+    /// Of labels that stand in a group: the group's name by the label's.
+    #[serde(default)]
+    pub groups: BTreeMap<String, String>,
     pub assignee: Option<Author>,
+    /// The agent that works on it for its assignee.
+    #[serde(default)]
+    pub delegate: Option<Author>,
+    /// The key of the ticket that this one is a part of.
+    #[serde(default)]
+    pub parent: Option<String>,
+    /// Keys of tickets that are not over and have to be before this one.
+    #[serde(default)]
+    pub blocked_by: Vec<String>,
     /// 0 none, 1 urgent, 2 high, 3 medium, 4 low.
     pub priority: u8,
     pub trashed: bool,

@@ -11,6 +11,70 @@ pub fn cut(text: &str, cap: usize) -> String {
     format!("{keep}…")
 }
 
+/// At most `most` characters of a text in Markdown. The longest sections are cut first, at
+/// the end of a line, and each cut says how much it left out.
+pub fn shorten(text: &str, most: usize) -> String {
+    if text.chars().count() <= most {
+        return text.to_owned();
+    }
+    let sections = sections(text);
+    let mut lengths: Vec<usize> = sections.iter().map(|s| s.chars().count()).collect();
+    lengths.sort_unstable();
+    // What each section may keep, so that all fit: the short ones stay whole.
+    let mut room = most;
+    let mut each = 0;
+    for (i, length) in lengths.iter().enumerate() {
+        each = room / (lengths.len() - i);
+        if *length > each {
+            break;
+        }
+        room -= length;
+    }
+    let out: String = sections.iter().map(|s| kept(s, each)).collect();
+    cut(&out, most)
+}
+
+/// A heading with what stands below it; what stands before the first one is one, too.
+fn sections(text: &str) -> Vec<&str> {
+    let (mut starts, mut at, mut fenced) = (vec![0], 0, false);
+    for line in text.split_inclusive('\n') {
+        fenced ^= line.trim_start().starts_with("```");
+        if at > 0 && !fenced && line.starts_with('#') {
+            starts.push(at);
+        }
+        at += line.len();
+    }
+    let ends = starts.iter().skip(1).copied().chain([text.len()]);
+    starts.iter().zip(ends).map(|(from, to)| &text[*from..to]).collect()
+}
+
+/// The first lines of a section, with a word about the rest.
+fn kept(section: &str, most: usize) -> String {
+    const WORDS: usize = 60;
+    let long = section.chars().count();
+    if long <= most {
+        return section.to_owned();
+    }
+    let (mut out, mut count, mut fenced) = (String::new(), 0, false);
+    for line in section.split_inclusive('\n') {
+        let more = line.chars().count();
+        if count + more + WORDS > most {
+            // One line that is as long as all is cut in the middle.
+            if out.is_empty() {
+                let part: String = line.chars().take(most.saturating_sub(WORDS)).collect();
+                count = part.chars().count();
+                out = part + "\n";
+            }
+            break;
+        }
+        fenced ^= line.trim_start().starts_with("```");
+        out.push_str(line);
+        count += more;
+    }
+    let close = if fenced { "```\n" } else { "" };
+    format!("{out}{close}(shortened: {} characters left out)\n\n", long - count)
+}
+
 /// One line for a terminal or a header: line breaks and other control
 /// characters become spaces, runs of blanks one blank.
 pub fn one_line(text: &str) -> String {
@@ -90,6 +154,21 @@ mod tests {
         assert_eq!(cut("héllo wörld", 6), "héllo…");
         assert_eq!(cut("héllo", 5), "héllo");
         assert_eq!(cut("👩‍👩‍👧‍👦x", 2).chars().count(), 2);
+    }
+
+    #[test]
+    fn what_is_too_long_is_shortened_where_it_is_longest_and_says_so() {
+        let long =
+            format!("Short.\n\n# A\nkept\n\n# B\n```\n{}```\n\n# C\nkept too\n", "a line of a log\n".repeat(100));
+        let short = shorten(&long, 600);
+        assert!(short.chars().count() <= 600, "{short}");
+        for part in ["Short.", "# A\nkept\n", "# B\n```\na line of a log\n", "```\n(shortened: ", "# C\nkept too"] {
+            assert!(short.contains(part), "{part} is not in {short}");
+        }
+        assert_eq!(short.matches("shortened").count(), 1, "{short}");
+        assert_eq!(shorten(&long, 10_000), long);
+        let one = shorten(&"é".repeat(1_000), 100);
+        assert!(one.chars().count() <= 100 && one.contains("characters left out"), "{one}");
     }
 
     #[test]

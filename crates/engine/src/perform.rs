@@ -11,6 +11,7 @@ use stewards_core::snapshot::{LookAsk, PullState, Snapshot};
 use stewards_core::stewards::{no_longer_mergeable, pull_of_url};
 use stewards_core::text::cut;
 use stewards_core::threads::{ContextUse, Tokens};
+use stewards_core::tickets::TicketWrite;
 use stewards_core::trouble::Trouble;
 
 /// The outside, as the binary introduced it.
@@ -56,6 +57,7 @@ pub async fn perform(ports: &Ports, started: &Started, sink: Arc<dyn TurnSink>) 
             ports.agents.release(thread).await;
             Answer::Released
         }
+        Effect::WriteTicket { write, .. } => Answer::Written(change_ticket(ports, write, started.probe).await),
         Effect::Write { write, .. } => {
             if started.probe {
                 match probe(ports, write).await {
@@ -70,6 +72,14 @@ pub async fn perform(ports: &Ports, started: &Started, sink: Arc<dyn TurnSink>) 
             })
         }
     }
+}
+
+/// Changes a ticket, unless that has been done already.
+async fn change_ticket(ports: &Ports, write: &TicketWrite, probe: bool) -> Result<String, Trouble> {
+    if probe && let Some(done) = ports.tickets.written(write).await? {
+        return Ok(done);
+    }
+    ports.tickets.write(write).await
 }
 
 /// Whether a write has happened already, and as what.

@@ -18,6 +18,7 @@ use stewards_core::moment::Moment;
 use stewards_core::ports::{AgentInfo, TicketLine, TicketSearch, TurnEvent, TurnSink};
 use stewards_core::refusal::{Exit, Refusal};
 use stewards_core::snapshot::{Pull, Ticket};
+use stewards_core::tickets::{TicketAsk, TicketWrite};
 use stewards_core::trouble::Trouble;
 use stewards_store::{Store, StoreError};
 use tokio::sync::{oneshot, watch};
@@ -151,6 +152,11 @@ impl Engine {
     /// Asks where tickets live a question that changes nothing. An ask, not an effect.
     pub async fn query_tickets(&self, query: &str, variables: &Value) -> Result<Value, Trouble> {
         self.ports.tickets.query(query, variables).await
+    }
+
+    /// Finds what the names of a change mean. An ask, not an effect.
+    pub async fn resolve_ticket(&self, ask: &TicketAsk, id: &str) -> Result<TicketWrite, Trouble> {
+        self.ports.tickets.resolve(ask, id).await
     }
 
     /// Bytes on disk below each of these. An ask, not an effect.

@@ -25,6 +25,7 @@ mod linear;
 mod linear_errors;
 mod linear_search;
 mod linear_wire;
+mod linear_write;
 mod logins;
 pub mod oauth;
 mod transport;

@@ -11,14 +11,15 @@ use serde_json::{Value, json};
 use stewards_core::entity::Entity;
 use stewards_core::ports::{TicketLine, TicketSearch, Tickets, Try};
 use stewards_core::snapshot::{AdoptAsk, Author, Found, Ticket};
+use stewards_core::tickets::{TicketAsk, TicketWrite};
 use stewards_core::trouble::Trouble;
 
-const VIEWER: &str = include_str!("documents/viewer.graphql");
-const TICKET: &str = include_str!("documents/ticket.graphql");
-const COMMENTS: &str = include_str!("documents/ticket_comments.graphql");
-const LABELS: &str = include_str!("documents/ticket_labels.graphql");
-const ATTACHMENTS: &str = include_str!("documents/ticket_attachments.graphql");
-const ADOPTABLE: &str = include_str!("documents/adoptable.graphql");
+const VIEWER: &str = include_str!("documents/linear/viewer.graphql");
+const TICKET: &str = include_str!("documents/linear/ticket.graphql");
+const COMMENTS: &str = include_str!("documents/linear/ticket_comments.graphql");
+const LABELS: &str = include_str!("documents/linear/ticket_labels.graphql");
+const ATTACHMENTS: &str = include_str!("documents/linear/ticket_attachments.graphql");
+const ADOPTABLE: &str = include_str!("documents/linear/adoptable.graphql");
 
 /// Categories of a ticket that nobody works on any more.
 pub(crate) const OVER: [&str; 3] = ["completed", "canceled", "duplicate"];
@@ -116,7 +117,7 @@ impl Linear {
         all_pages(first, ask).await
     }
 
-    async fn who(&self) -> Result<Author, Trouble> {
+    pub(crate) async fn who(&self) -> Result<Author, Trouble> {
         self.me
             .of(&self.token, async {
                 let user: User = self.field(VIEWER, json!({}), None, "/viewer").await?;
@@ -203,5 +204,18 @@ impl Tickets for Linear {
 
     fn query<'a>(&'a self, query: &'a str, variables: &'a Value) -> Try<'a, Value> {
         Box::pin(self.question(query, variables))
+    }
+
+    fn resolve<'a>(&'a self, ask: &'a TicketAsk, id: &'a str) -> Try<'a, TicketWrite> {
+        Box::pin(self.resolve_names(ask, id))
+    }
+
+    /// After `Flaky` it may or may not be done: see [`Tickets::written`] before trying again.
+    fn write<'a>(&'a self, write: &'a TicketWrite) -> Try<'a, String> {
+        Box::pin(self.carry_out(write))
+    }
+
+    fn written<'a>(&'a self, write: &'a TicketWrite) -> Try<'a, Option<String>> {
+        Box::pin(self.read_back(write))
     }
 }

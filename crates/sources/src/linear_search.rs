@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 use stewards_core::ports::{TicketLine, TicketSearch};
 use stewards_core::trouble::Trouble;
 
-const SEARCH: &str = include_str!("documents/search.graphql");
-const TEAMS: &str = include_str!("documents/teams.graphql");
+const SEARCH: &str = include_str!("documents/linear/search.graphql");
+const TEAMS: &str = include_str!("documents/linear/teams.graphql");
 
 /// Tickets that one search answers at most.
 const MOST: u32 = 100;
@@ -57,10 +57,20 @@ impl Linear {
         Ok(found.nodes.into_iter().map(wire::line).collect())
     }
 
-    async fn names_are_known(&self, ask: &TicketSearch) -> Result<(), Trouble> {
+    async fn teams(&self) -> Result<Vec<TeamStates>, Trouble> {
         let page =
             |after: Option<String>| self.field::<Page<TeamStates>>(TEAMS, json!({"after": after}), None, "/teams");
-        let teams = all_pages(page(None).await?, |after| page(Some(after))).await?;
+        all_pages(page(None).await?, |after| page(Some(after))).await
+    }
+
+    /// The keys of all teams, for people.
+    pub(crate) async fn team_keys(&self) -> Result<String, Trouble> {
+        let keys: Vec<String> = self.teams().await?.into_iter().filter_map(|t| t.key).collect();
+        Ok(keys.join(", "))
+    }
+
+    async fn names_are_known(&self, ask: &TicketSearch) -> Result<(), Trouble> {
+        let teams = self.teams().await?;
         let is = |one: &str, other: &str| one.eq_ignore_ascii_case(other);
         let keys: Vec<&str> = teams.iter().filter_map(|t| t.key.as_deref()).collect();
         if let Some(team) = ask.team.as_deref().filter(|t| !keys.iter().any(|k| is(k, t))) {

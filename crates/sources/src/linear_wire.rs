@@ -13,6 +13,7 @@ pub(crate) struct User {
     pub name: Option<String>,
     #[serde(rename = "displayName")]
     pub display_name: Option<String>,
+    pub email: Option<String>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -55,6 +56,8 @@ pub(crate) struct Note {
     pub edited_at: Option<String>,
     pub user: Option<User>,
     pub bot_actor: Option<BotActor>,
+    /// Somebody who wrote by mail or in another service.
+    pub external_user: Option<User>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -67,13 +70,35 @@ pub(crate) struct Link {
     pub url: Option<String>,
 }
 
+/// A label, or something else with a name.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct LabelNode {
+    pub id: Option<String>,
+    pub name: Option<String>,
+    pub is_group: Option<bool>,
+    /// Without one it is everybody's.
+    pub team: Option<Team>,
+    pub parent: Option<Named>,
+}
+
+/// `type` says what `issue` is to the ticket that was asked for.
+#[derive(Debug, Default, Deserialize)]
+pub(crate) struct Relation {
+    #[serde(rename = "type")]
+    pub kind: Option<String>,
+    pub issue: Option<Box<Issue>>,
+}
+
 #[derive(Debug, Default, Deserialize)]
 pub(crate) struct Team {
+    pub id: Option<String>,
     pub key: Option<String>,
 }
 
 #[derive(Debug, Default, Deserialize)]
 pub(crate) struct State {
+    pub id: Option<String>,
     pub name: Option<String>,
     #[serde(rename = "type")]
     pub kind: Option<String>,
@@ -81,6 +106,7 @@ pub(crate) struct State {
 
 /// A ticket as one answer shows it; its lists may go on.
 #[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub(crate) struct Issue {
     pub id: Option<String>,
     pub identifier: Option<String>,
@@ -89,12 +115,15 @@ pub(crate) struct Issue {
     pub description: Option<String>,
     pub priority: Option<f64>,
     pub trashed: Option<bool>,
-    #[serde(rename = "updatedAt")]
     pub updated_at: Option<String>,
     pub team: Option<Team>,
     pub state: Option<State>,
     pub assignee: Option<User>,
-    pub labels: Option<Page<Named>>,
+    pub delegate: Option<User>,
+    pub parent: Option<Box<Issue>>,
+    pub inverse_relations: Option<Page<Relation>>,
+    pub label_ids: Option<Vec<String>>,
+    pub labels: Option<Page<LabelNode>>,
     pub attachments: Option<Page<Link>>,
     pub comments: Option<Page<Note>>,
 }
@@ -151,7 +180,10 @@ pub(crate) fn person(user: User, viewer: &str) -> Author {
 }
 
 /// Who wrote a comment. Without a user it came from an integration.
-fn writer(user: Option<User>, bot: Option<BotActor>, viewer: &str) -> Author {
+fn writer(user: Option<User>, bot: Option<BotActor>, outside: Option<User>, viewer: &str) -> Author {
+    if let (None, None, Some(user)) = (&user, &bot, &outside) {
+        return Author { name: first([user.name.clone(), user.display_name.clone()]), ..Author::ghost() };
+    }
     match (user, bot) {
         (Some(user), None) => person(user, viewer),
         (Some(user), Some(_)) => Author { bot: true, ..person(user, viewer) },
@@ -170,7 +202,7 @@ fn time(text: Option<String>) -> Option<Timestamp> {
 fn comment(note: Note, viewer: &str) -> Comment {
     Comment {
         id: said(note.id),
-        author: writer(note.user, note.bot_actor, viewer),
+        author: writer(note.user, note.bot_actor, note.external_user, viewer),
         body: said(note.body),
         at: time(note.created_at).unwrap_or(Timestamp::UNIX_EPOCH),
         edited: time(note.edited_at),
@@ -181,7 +213,7 @@ fn comment(note: Note, viewer: &str) -> Comment {
 pub(crate) fn ticket(
     issue: Issue,
     viewer: &str,
-    labels: Vec<Named>,
+    labels: Vec<LabelNode>,
     links: Vec<Link>,
     notes: Vec<Note>,
     uuid: &str,
@@ -193,6 +225,8 @@ pub(crate) fn ticket(
     let mut links: Vec<String> = links.into_iter().filter_map(|l| l.url).collect();
     links.sort();
     links.dedup();
+    let group = |l: &LabelNode| Some((l.name.clone()?, l.parent.as_ref()?.name.clone()?));
+    let groups = labels.iter().filter_map(group).collect();
     let mut labels: Vec<String> = labels.into_iter().filter_map(|l| l.name).collect();
     labels.sort();
     let state = issue.state.unwrap_or_default();
@@ -205,7 +239,11 @@ pub(crate) fn ticket(
         team: said(issue.team.and_then(|t| t.key)),
         state: TicketState { name: said(state.name), category: said(state.kind) },
         labels,
+        groups,
         assignee: issue.assignee.map(|u| person(u, viewer)),
+        delegate: issue.delegate.map(|u| person(u, viewer)),
+        parent: issue.parent.and_then(|p| p.identifier),
+        blocked_by: issue.inverse_relations.map(blockers).unwrap_or_default(),
         priority: priority(issue.priority),
         trashed: issue.trashed.unwrap_or(false),
         comments,
@@ -213,8 +251,19 @@ pub(crate) fn ticket(
     }
 }
 
+/// The tickets of relations that block and are not over.
+fn blockers(relations: Page<Relation>) -> Vec<String> {
+    let blocks = relations.nodes.into_iter().filter(|r| r.kind.as_deref() == Some("blocks"));
+    let open = |issue: &Issue| crate::linear_write::is_open(issue.state.as_ref().and_then(|s| s.kind.as_deref()));
+    let mut keys: Vec<String> =
+        blocks.filter_map(|r| r.issue).filter(|i| open(i)).filter_map(|i| i.identifier).collect();
+    keys.sort();
+    keys.dedup();
+    keys
+}
+
 /// A float on the wire; anything out of its range is none.
-fn priority(value: Option<f64>) -> u8 {
+pub(crate) fn priority(value: Option<f64>) -> u8 {
     [1_u8, 2, 3, 4].into_iter().find(|p| value.is_some_and(|v| v.round() == f64::from(*p))).unwrap_or(0)
 }
 

@@ -90,6 +90,7 @@ fn worker(sim: &mut Sim, me: &Thread, n: usize) -> Next {
         // Opening the pull and telling of it are two steps: a crash may fall between.
         (1, None) => {
             sim.work_opens_pull(me, &branch);
+            sim.says_on_its_ticket(me, "I begin.");
             Next::Step
         }
         (2, Some(pull)) => {

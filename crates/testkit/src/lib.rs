@@ -12,6 +12,7 @@ mod plants;
 mod rng;
 mod sim;
 mod weather;
+mod writes;
 
 pub use outside::{GIGABYTE, Outside, REPO, TEAM};
 pub use plants::Plant;

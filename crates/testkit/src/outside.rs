@@ -35,7 +35,7 @@ pub struct Outside {
     next: u64,
 }
 
-fn me() -> Author {
+pub(crate) fn me() -> Author {
     Author { login: "me".into(), name: "Me".into(), bot: false, me: true }
 }
 
@@ -65,9 +65,7 @@ impl Outside {
             labels: vec!["bb-managed".into()],
             assignee: Some(me()),
             priority: 2,
-            trashed: false,
-            comments: Vec::new(),
-            links: Vec::new(),
+            ..Ticket::default()
         };
         self.tickets.insert(uuid.clone(), ticket);
         uuid
@@ -181,6 +179,9 @@ impl Outside {
             Effect::Steer { .. } => Answer::Steered(Steered::NotTaken),
             Effect::Answer { .. } => Answer::Replied(false),
             Effect::Write { write, .. } => Answer::Written(self.write(write, true)),
+            Effect::WriteTicket { .. } => {
+                Answer::Written(Err(Trouble::Refused { says: "the simulation does it".into() }))
+            }
         }
     }
 
@@ -267,6 +268,6 @@ fn sha(n: u64) -> String {
     format!("{n:040x}")
 }
 
-fn comment(id: String, author: Author, body: &str) -> Comment {
+pub(crate) fn comment(id: String, author: Author, body: &str) -> Comment {
     Comment { id, author, body: body.into(), at: Timestamp::UNIX_EPOCH, edited: None }
 }

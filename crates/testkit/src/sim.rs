@@ -55,7 +55,7 @@ pub struct Sim {
     began: i64,
     pub(crate) wall_offset: i64,
     pub(crate) rng: Rng,
-    plant: Option<Plant>,
+    pub(crate) plant: Option<Plant>,
     agenda: BTreeMap<(i64, u64), Item>,
     seq: u64,
     former: Outside,
@@ -301,7 +301,7 @@ impl Sim {
             self.asking.remove(thread);
             self.turn_over(thread.clone(), turn, TurnEnd::Cancelled, 5);
         }
-        if matches!(started.effect, Effect::Write { .. }) {
+        if matches!(started.effect, Effect::Write { .. } | Effect::WriteTicket { .. }) {
             self.at(wait, Item::WriteHappens(Box::new(started)));
             return;
         }
@@ -338,30 +338,8 @@ impl Sim {
         self.at(wait, Item::Arrive(Box::new(event)));
     }
 
-    fn write_happens(&mut self, started: Started) {
-        let Effect::Write { write, .. } = started.effect.clone() else { return };
-        // The worst moment for a push is between the judgement and the merge.
-        if self.weather.pushes > 0 && self.rng.chance(300) {
-            self.somebody_pushes();
-        }
-        let before = self.outside.clone();
-        let done = started.probe.then(|| self.outside.probe(&write)).flatten();
-        let result = match done {
-            Some(found) => Ok(found),
-            None => self.outside.write(&write, self.plant != Some(Plant::BlindMerge)),
-        };
-        let lost = self.rng.chance(self.weather.writes_flaky);
-        let result = if lost { Err(Trouble::Flaky { says: "the connection broke".into() }) } else { result };
-        self.news_since(&before);
-        let wait = self.rng.between(20, 1_500);
-        // A plant that never looks first does not after a lost answer either.
-        let mut started = started;
-        started.probe = false;
-        self.answer(wait, started, Answer::Written(result), 1);
-    }
-
     /// Rings for what changed outside.
-    fn news_since(&mut self, before: &Outside) {
+    pub(crate) fn news_since(&mut self, before: &Outside) {
         let mut rings = Vec::new();
         for (uuid, ticket) in &self.outside.tickets {
             if before.tickets.get(uuid) != Some(ticket) {
@@ -502,7 +480,7 @@ impl Sim {
     }
 
     /// A new head, which is checked and reviewed a little later.
-    fn somebody_pushes(&mut self) {
+    pub(crate) fn somebody_pushes(&mut self) {
         let open = self.outside.pulls.values().find(|p| p.state == PullState::Open).map(|p| p.key.clone());
         if let Some(key) = open {
             self.outside(|o| o.push(&key));

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use axum::Router;
 use axum::body::Bytes;
 use axum::extract::{Request, State as Ext};
-use axum::http::{StatusCode, header};
+use axum::http::header;
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
@@ -16,26 +16,7 @@ use crate::github::{Answer, Refusal, Shared, json_answer, parse};
 use crate::linear_ops::{self, Actor};
 use crate::model::{Column, Event, Label, Note, Repo, State, Team, Ticket, User};
 use crate::world::Tx;
-use crate::{App, Fault, ci, github_issues, linear, repos};
-
-/// Makes the next requests on a faulty path fail.
-pub async fn fault(Ext(app): Shared, request: Request, next: Next) -> Response {
-    let path = request.uri().path().to_owned();
-    let status = {
-        let mut faults = app.faults.lock().unwrap_or_else(|e| e.into_inner());
-        let hit = faults.iter_mut().find(|f| f.times > 0 && path.starts_with(&f.prefix));
-        hit.map(|f| {
-            f.times -= 1;
-            f.status
-        })
-    };
-    let Some(status) = status.filter(|_| !path.starts_with("/control")) else { return next.run(request).await };
-    let message = "The twin was told to fail here";
-    if path.starts_with("/linear") {
-        return json_answer(status, &linear::failure(message, "internal error", "INTERNAL_SERVER_ERROR"));
-    }
-    Refusal::new(status, message).into_response()
-}
+use crate::{App, ci, faults, github_issues, repos};
 
 async fn guard(Ext(app): Shared, request: Request, next: Next) -> Response {
     let sent = request.headers().get(header::AUTHORIZATION).and_then(|v| v.to_str().ok());
@@ -163,23 +144,26 @@ async fn repo(Ext(app): Shared, body: Bytes) -> Answer {
 }
 
 /// The label of a team by name, made when missing.
-fn put_label(tx: &mut Tx, team: &str, name: &str) -> String {
-    if let Some(l) = tx.state.labels.values().find(|l| l.team == team && l.name == name) {
+fn put_label(tx: &mut Tx, team: Option<&str>, name: &str, group: bool, parent: Option<String>) -> String {
+    if let Some(l) = tx.state.labels.values().find(|l| l.team.as_deref() == team && l.name == name) {
         return l.id.clone();
     }
     let id = tx.uuid("label");
-    tx.put(Event::Label(Label { id: id.clone(), team: team.into(), name: name.into(), created_at: tx.now }));
+    let (team, name) = (team.map(str::to_owned), name.to_owned());
+    tx.put(Event::Label(Label { id: id.clone(), team, name, group, parent, created_at: tx.now }));
     id
 }
 
 async fn label(Ext(app): Shared, body: Bytes) -> Answer {
     let input = parse(&body)?;
-    let (team, name) = (text(&input, "team")?, text(&input, "name")?);
+    // Without a team it is everybody's; with a group it stands in that one.
+    let (team, name) = (input["team"].as_str(), text(&input, "name")?);
     let id = app.change(|tx| {
-        if !tx.state.teams.contains_key(team) {
+        if team.is_some_and(|t| !tx.state.teams.contains_key(t)) {
             return Err(Refusal::not_found());
         }
-        Ok(put_label(tx, team, name))
+        let parent = input["group"].as_str().map(|group| put_label(tx, team, group, true, None));
+        Ok(put_label(tx, team, name, false, parent))
     })?;
     Ok(json_answer(200, &json!({"id": id, "name": name})))
 }
@@ -204,7 +188,7 @@ async fn ticket(Ext(app): Shared, body: Bytes) -> Answer {
             None => None,
         };
         let names: Vec<&str> = input["labels"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
-        let labels = names.into_iter().map(|n| put_label(tx, &team.key, n)).collect();
+        let labels = names.into_iter().map(|n| put_label(tx, Some(&team.key), n, false, None)).collect();
         let number = team.next_number;
         team.next_number += 1;
         let me = tx.state.me();
@@ -220,7 +204,9 @@ async fn ticket(Ext(app): Shared, body: Bytes) -> Answer {
             assignee,
             creator: Some(me.uuid.clone()),
             labels,
-            parent: None,
+            parent: named_ticket(&tx.state, &input["parent"])?,
+            delegate: None,
+            blocked_by: named_ticket(&tx.state, &input["blocked_by"])?.into_iter().collect(),
             previous_identifiers: Vec::new(),
             trashed: false,
             archived_at: None,
@@ -233,6 +219,12 @@ async fn ticket(Ext(app): Shared, body: Bytes) -> Answer {
     })?;
     let url = linear_ops::ticket_url(&app, &ticket);
     Ok(json_answer(200, &json!({"id": ticket.id, "identifier": ticket.identifier(), "url": url})))
+}
+
+/// The id of a ticket that is named by its key, where one is.
+fn named_ticket(state: &State, key: &Value) -> Result<Option<String>, Refusal> {
+    let Some(key) = key.as_str() else { return Ok(None) };
+    state.ticket(key).map(|t| Some(t.id.clone())).ok_or_else(Refusal::not_found)
 }
 
 fn person(state: &State, login: &str) -> Result<User, Refusal> {
@@ -321,19 +313,6 @@ async fn hooks(Ext(app): Shared, body: Bytes) -> Answer {
     Ok(json_answer(200, &json!({"mute": mute})))
 }
 
-async fn set_fault(Ext(app): Shared, body: Bytes) -> Answer {
-    let input = parse(&body)?;
-    let number = |key: &str| input[key].as_u64().ok_or_else(|| Refusal::missing("Control", key));
-    let status = u16::try_from(number("status")?).ok().filter(|s| StatusCode::from_u16(*s).is_ok());
-    let status = status.ok_or_else(|| Refusal::new(422, "status is an HTTP status"))?;
-    let times = u32::try_from(number("times")?).unwrap_or(u32::MAX);
-    let prefix = text(&input, "route_prefix")?.to_owned();
-    let mut faults = app.faults.lock().unwrap_or_else(|e| e.into_inner());
-    faults.retain(|f| f.prefix != prefix && f.times > 0);
-    faults.push(Fault { prefix, status, times });
-    Ok(json_answer(200, &json!({"ok": true})))
-}
-
 async fn state(Ext(app): Shared) -> Answer {
     let s = app.world.state();
     let tickets: Vec<Value> = s
@@ -403,6 +382,6 @@ pub fn router(app: &Arc<App>) -> Router<Arc<App>> {
         .route("/control/state", get(state))
         .route("/control/hooks", post(hooks))
         .route("/control/logins", post(crate::logins::control))
-        .route("/control/fault", post(set_fault))
+        .route("/control/fault", post(faults::set).get(faults::left))
         .route_layer(axum::middleware::from_fn_with_state(app.clone(), guard))
 }

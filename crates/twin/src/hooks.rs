@@ -70,8 +70,25 @@ pub fn send(app: &Arc<App>, hook: Hook) {
                     .body(bytes)
             }
         };
+        let Ok(request) = request.build() else { return };
+        let body = request.body().and_then(|b| b.as_bytes()).unwrap_or_default().to_vec();
+        let fault = crate::faults::of_hook(&app, service, &body);
+        let again = request.try_clone().filter(|_| fault.twice);
+        let sending = async {
+            if let Some(delay) = fault.delay {
+                tokio::time::sleep(delay).await;
+            }
+            let answer = app.client.execute(request).await;
+            match again {
+                Some(again) => app.client.execute(again).await,
+                None => answer,
+            }
+        };
+        if fault.lost {
+            return;
+        }
         let answer = tokio::select! {
-            answer = request.send() => answer,
+            answer = sending => answer,
             () = app.stop.cancelled() => return,
         };
         let ok = match answer {

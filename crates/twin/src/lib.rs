@@ -10,6 +10,7 @@
 
 mod ci;
 mod control;
+mod faults;
 mod git;
 mod githttp;
 mod github;
@@ -99,13 +100,6 @@ impl From<std::io::Error> for Error {
     }
 }
 
-/// A fault that the next requests on a path prefix meet.
-pub(crate) struct Fault {
-    pub prefix: String,
-    pub status: u16,
-    pub times: u32,
-}
-
 /// What all handlers share.
 pub(crate) struct App {
     pub dir: PathBuf,
@@ -119,7 +113,7 @@ pub(crate) struct App {
     pub client: reqwest::Client,
     pub stop: CancellationToken,
     pub tasks: TaskTracker,
-    pub faults: Mutex<Vec<Fault>>,
+    pub faults: faults::Faults,
     pub grants: Mutex<logins::Grants>,
     repo_locks: Mutex<BTreeMap<String, Arc<tokio::sync::Mutex<()>>>>,
 }
@@ -212,7 +206,7 @@ pub async fn serve(config: Config, shutdown: impl Future<Output = ()>) -> Result
         .merge(logins::router())
         .merge(githttp::router())
         .merge(control::router(&app))
-        .layer(axum::middleware::from_fn_with_state(app.clone(), control::fault))
+        .layer(axum::middleware::from_fn_with_state(app.clone(), faults::meet))
         .layer(axum::extract::DefaultBodyLimit::disable())
         .with_state(app.clone());
     let server = axum::serve(listener, router).with_graceful_shutdown(app.stop.clone().cancelled_owned());

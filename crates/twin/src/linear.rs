@@ -74,8 +74,11 @@ fn change<T>(ctx: &Context<'_>, build: impl FnOnce(&App, &mut Tx, &Actor) -> Res
 fn known_labels(state: &State, team: &str, ids: &[String]) -> Answer<()> {
     for id in ids {
         let label = state.labels.get(id).ok_or_else(|| not_found("IssueLabel"))?;
-        if label.team != team {
+        if label.team.as_deref().is_some_and(|t| t != team) {
             return Err(refused("LabelIds for incorrect team"));
+        }
+        if label.group {
+            return Err(refused("A label group cannot be applied to an issue"));
         }
     }
     Ok(())
@@ -185,6 +188,8 @@ impl Mutation {
                 creator: Some(tx.state.me().uuid),
                 labels,
                 parent,
+                delegate: None,
+                blocked_by: Vec::new(),
                 previous_identifiers: Vec::new(),
                 trashed: false,
                 archived_at: None,
@@ -228,6 +233,11 @@ impl Mutation {
                 if !t.labels.contains(&label) {
                     t.labels.push(label);
                 }
+            }
+            let groups: Vec<&String> =
+                t.labels.iter().filter_map(|id| tx.state.labels.get(id)?.parent.as_ref()).collect();
+            if groups.iter().enumerate().any(|(i, g)| groups[..i].contains(g)) {
+                return Err(refused("Only one label in a group can be applied").into());
             }
             if let Some(priority) = input.priority {
                 t.priority = priority;

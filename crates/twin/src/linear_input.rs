@@ -160,9 +160,23 @@ pub struct NullableUserFilter {
 }
 
 #[derive(InputObject, Clone, Default)]
+pub struct NullableTeamFilter {
+    pub id: Option<IdComparator>,
+    pub key: Option<StringComparator>,
+    pub null: Option<bool>,
+}
+
+#[derive(InputObject, Clone, Default)]
 pub struct IssueLabelFilter {
     pub id: Option<IdComparator>,
     pub name: Option<StringComparator>,
+    pub team: Option<NullableTeamFilter>,
+    pub or: Option<Vec<IssueLabelFilter>>,
+}
+
+#[derive(InputObject, Clone, Default)]
+pub struct UserFilter {
+    pub active: Option<BooleanComparator>,
 }
 
 #[derive(InputObject, Clone, Default)]
@@ -234,13 +248,29 @@ impl NullableUserFilter {
     }
 }
 
+impl NullableTeamFilter {
+    fn fits(&self, state: &State, team: Option<&str>) -> bool {
+        let found = team.and_then(|key| state.teams.get(key));
+        self.null.is_none_or(|null| null == team.is_none())
+            && all(self.id.as_ref(), |f| found.is_some_and(|t| f.fits(&t.id)))
+            && all(self.key.as_ref(), |f| found.is_some_and(|t| f.fits(&t.key)))
+    }
+}
+
+impl IssueLabelFilter {
+    /// Whether a label passes.
+    pub fn fits(&self, state: &State, label: &crate::model::Label) -> bool {
+        all(self.id.as_ref(), |f| f.fits(&label.id))
+            && all(self.name.as_ref(), |f| f.fits(&label.name))
+            && all(self.team.as_ref(), |f| f.fits(state, label.team.as_deref()))
+            && all(self.or.as_ref(), |fs| fs.iter().any(|f| f.fits(state, label)))
+    }
+}
+
 impl IssueLabelCollectionFilter {
     fn fits(&self, state: &State, ids: &[String]) -> bool {
-        let named = |f: &IssueLabelFilter, id: &String| {
-            all(f.id.as_ref(), |x| x.fits(id))
-                && all(f.name.as_ref(), |x| state.labels.get(id).is_some_and(|l| x.fits(&l.name)))
-        };
-        let direct = IssueLabelFilter { id: self.id.clone(), name: self.name.clone() };
+        let named = |f: &IssueLabelFilter, id: &String| state.labels.get(id).is_some_and(|l| f.fits(state, l));
+        let direct = IssueLabelFilter { id: self.id.clone(), name: self.name.clone(), ..IssueLabelFilter::default() };
         let any = |f: &IssueLabelFilter| ids.iter().any(|id| named(f, id));
         ((direct.id.is_none() && direct.name.is_none()) || any(&direct))
             && all(self.some.as_ref(), any)

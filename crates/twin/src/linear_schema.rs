@@ -8,7 +8,7 @@ use async_graphql::{
 
 use crate::App;
 use crate::linear::Mutation;
-use crate::linear_input::{DateTime, IssueFilter, TeamFilter, WorkflowStateFilter};
+use crate::linear_input::{DateTime, IssueFilter, IssueLabelFilter, TeamFilter, UserFilter, WorkflowStateFilter};
 use crate::linear_ops;
 use crate::model::{self, State};
 
@@ -100,6 +100,8 @@ connection!(AttachmentConnection, Attachment);
 connection!(IssueLabelConnection, IssueLabel);
 connection!(TeamConnection, Team);
 connection!(WorkflowStateConnection, WorkflowState);
+connection!(UserConnection, User);
+connection!(IssueRelationConnection, IssueRelation);
 
 #[derive(Clone)]
 pub struct User(pub model::User);
@@ -133,6 +135,22 @@ pub struct ActorBot {
     name: Option<String>,
     #[graphql(name = "type")]
     kind: String,
+}
+
+/// Nobody here writes from elsewhere; the type is there because it may be asked for.
+#[derive(SimpleObject)]
+pub struct ExternalUser {
+    id: ID,
+    name: String,
+}
+
+/// One ticket that blocks another.
+#[derive(SimpleObject, Clone)]
+pub struct IssueRelation {
+    #[graphql(name = "type")]
+    kind: String,
+    issue: Issue,
+    related_issue: Issue,
 }
 
 #[derive(Clone)]
@@ -191,7 +209,8 @@ impl Team {
         after: Option<String>,
     ) -> Answer<IssueLabelConnection> {
         let state = state(ctx)?;
-        let all = state.labels.values().filter(|l| l.team == self.0.key).cloned().map(IssueLabel).collect();
+        let all =
+            state.labels.values().filter(|l| l.team.as_ref() == Some(&self.0.key)).cloned().map(IssueLabel).collect();
         let (nodes, page_info) = cut(all, |l: &IssueLabel| l.0.id.clone(), first, after)?;
         Ok(IssueLabelConnection { nodes, page_info })
     }
@@ -209,10 +228,14 @@ impl IssueLabel {
         &self.0.name
     }
     async fn is_group(&self) -> bool {
-        false
+        self.0.group
     }
     async fn team(&self, ctx: &Context<'_>) -> Answer<Option<Team>> {
-        team_by_key(ctx, &self.0.team).map(Some)
+        self.0.team.as_ref().map(|key| team_by_key(ctx, key)).transpose()
+    }
+    async fn parent(&self, ctx: &Context<'_>) -> Answer<Option<IssueLabel>> {
+        let state = state(ctx)?;
+        Ok(self.0.parent.as_ref().and_then(|p| state.labels.get(p)).cloned().map(IssueLabel))
     }
 }
 
@@ -241,6 +264,9 @@ impl Comment {
         Ok(self.0.user.as_ref().and_then(|u| state.user_by_uuid(u)).map(User))
     }
     async fn bot_actor(&self) -> Option<ActorBot> {
+        None
+    }
+    async fn external_user(&self) -> Option<ExternalUser> {
         None
     }
     async fn parent_id(&self) -> Option<&str> {
@@ -388,6 +414,26 @@ impl Issue {
         let state = state(ctx)?;
         Ok(self.0.parent.as_ref().and_then(|p| state.tickets.get(p)).cloned().map(Issue))
     }
+    async fn delegate(&self, ctx: &Context<'_>) -> Answer<Option<User>> {
+        let state = state(ctx)?;
+        Ok(self.0.delegate.as_ref().and_then(|u| state.user_by_uuid(u)).map(User))
+    }
+    async fn inverse_relations(
+        &self,
+        ctx: &Context<'_>,
+        first: Option<i32>,
+        after: Option<String>,
+    ) -> Answer<IssueRelationConnection> {
+        let state = state(ctx)?;
+        let blocks = |other: &model::Ticket| IssueRelation {
+            kind: "blocks".into(),
+            issue: Issue(other.clone()),
+            related_issue: self.clone(),
+        };
+        let all = self.0.blocked_by.iter().filter_map(|id| state.tickets.get(id)).map(blocks).collect();
+        let (nodes, page_info) = cut(all, |r: &IssueRelation| r.issue.0.id.clone(), first, after)?;
+        Ok(IssueRelationConnection { nodes, page_info })
+    }
 }
 
 /// The entry of reads.
@@ -444,6 +490,40 @@ impl Query {
         let all = state.teams.values().filter(fits).cloned().map(Team).collect();
         let (nodes, page_info) = cut(all, |t: &Team| t.0.id.clone(), first, after)?;
         Ok(TeamConnection { nodes, page_info })
+    }
+
+    async fn comment(&self, ctx: &Context<'_>, id: Option<String>) -> Answer<Comment> {
+        let id = id.unwrap_or_default();
+        state(ctx)?.notes.get(&id).cloned().map(Comment).ok_or_else(|| not_found("Comment"))
+    }
+
+    async fn users(
+        &self,
+        ctx: &Context<'_>,
+        filter: Option<UserFilter>,
+        first: Option<i32>,
+        after: Option<String>,
+    ) -> Answer<UserConnection> {
+        let state = state(ctx)?;
+        let active = filter.as_ref().and_then(|f| f.active.as_ref()).and_then(|a| a.eq).unwrap_or(true);
+        let everybody = state.users.values().cloned().map(User);
+        let (nodes, page_info) =
+            cut(everybody.filter(|_| active).collect(), |u: &User| u.0.uuid.clone(), first, after)?;
+        Ok(UserConnection { nodes, page_info })
+    }
+
+    async fn issue_labels(
+        &self,
+        ctx: &Context<'_>,
+        filter: Option<IssueLabelFilter>,
+        first: Option<i32>,
+        after: Option<String>,
+    ) -> Answer<IssueLabelConnection> {
+        let state = state(ctx)?;
+        let fits = |l: &&model::Label| filter.as_ref().is_none_or(|f| f.fits(&state, l));
+        let all = state.labels.values().filter(fits).cloned().map(IssueLabel).collect();
+        let (nodes, page_info) = cut(all, |l: &IssueLabel| l.0.id.clone(), first, after)?;
+        Ok(IssueLabelConnection { nodes, page_info })
     }
 
     async fn workflow_states(

@@ -52,13 +52,19 @@ impl Team {
     }
 }
 
-/// A Linear label; it belongs to one team.
+/// A Linear label; it belongs to one team, or to everybody.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Label {
     pub id: String,
     /// Key of the team.
-    pub team: String,
+    pub team: Option<String>,
     pub name: String,
+    /// It holds other labels and is put on nothing.
+    #[serde(default)]
+    pub group: bool,
+    /// The group that it stands in.
+    #[serde(default)]
+    pub parent: Option<String>,
     pub created_at: Timestamp,
 }
 
@@ -79,6 +85,12 @@ pub struct Ticket {
     pub creator: Option<String>,
     pub labels: Vec<String>,
     pub parent: Option<String>,
+    /// Linear id of the agent that works on it.
+    #[serde(default)]
+    pub delegate: Option<String>,
+    /// Ids of tickets that block it.
+    #[serde(default)]
+    pub blocked_by: Vec<String>,
     pub previous_identifiers: Vec<String>,
     pub trashed: bool,
     pub archived_at: Option<Timestamp>,

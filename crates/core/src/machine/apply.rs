@@ -126,6 +126,7 @@ fn binding(world: &mut World, id: &BindingId, fact: &Fact, at: &Moment) {
             look: None,
             look_again: None,
             computing: 0,
+            sets: None,
             failed_looks: 0,
             trouble: None,
             news: Vec::new(),
@@ -186,12 +187,16 @@ fn binding(world: &mut World, id: &BindingId, fact: &Fact, at: &Moment) {
             row.title = title.clone();
             row.url = url.clone();
             row.key = key.clone();
+            if row.state != *state {
+                row.sets = None;
+            }
             row.state = state.clone();
             row.pulls = merged_pulls(&row.pulls, pulls);
             if !row.computing_now() {
                 row.computing = 0;
             }
         }
+        Fact::StateIsSet { state } => row.sets = state.clone(),
         Fact::LookAgain { at } => {
             row.look_again = Some(at.clone());
             row.computing += 1;

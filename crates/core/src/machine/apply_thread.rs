@@ -6,6 +6,7 @@ use crate::moment::Moment;
 use crate::ports::TurnEnd;
 use crate::threads::{
     Can, EnvironmentKind, EnvironmentState, FailedTurn, Queued, SETTLED, Settled, Status, Thread, Tokens, Turn,
+    remember,
 };
 use std::borrow::Borrow;
 use std::collections::BTreeMap;
@@ -113,6 +114,12 @@ pub(super) fn apply(world: &mut World, id: &ThreadId, fact: &Fact, at: &Moment) 
             row.notices.clear();
             row.notices_by = None;
         }
+        Fact::TicketChangeBegan { change } => remember(&mut row.changes, change.as_ref().clone()),
+        Fact::TicketChangeEnded { digest, state } => {
+            if let Some(change) = row.changes.iter_mut().find(|c| c.digest == *digest) {
+                change.state = state.clone();
+            }
+        }
         Fact::ReportTaken => {
             if let Some(turn) = &mut row.turn {
                 turn.reported = true;
@@ -186,6 +193,7 @@ fn created(world: &mut World, id: &ThreadId, fact: &Fact, at: &Moment) {
         remove_by: None,
         notices: Vec::new(),
         notices_by: None,
+        changes: Vec::new(),
     };
     world.threads.insert(id.clone(), row);
 }

@@ -64,6 +64,7 @@ pub fn decide(view: &View<'_>, event: &Event, now: &Moment) -> Result<Outcome, R
         Event::AskAnswered { caller, ask, choice } => threads::answer_asked(out, caller, ask, choice)?,
         Event::PullOpened { caller, pull, branch } => stewards::pull_opened(out, caller, pull, branch)?,
         Event::Wrote { caller, pull, what } => stewards::wrote(out, caller, pull, what),
+        Event::TicketWriteAsked { caller, write } => threads::write_ticket(out, caller, write)?,
         Event::BusSent { caller, draft } => {
             let home = out.world.home(caller, draft.to.first());
             bus::send(out, &view.sent, caller, &home, draft)?;
@@ -146,6 +147,9 @@ fn answered(out: &mut Outcome, view: &View<'_>, id: &EffectId, effect: &Effect, 
         (Effect::Answer { .. }, Answer::Replied(_)) | (Effect::Release { .. }, Answer::Released) => {}
         (Effect::Write { binding, write }, Answer::Written(result)) => {
             stewards::merge_answered(out, binding, write, result, attempts);
+        }
+        (Effect::WriteTicket { thread, write }, Answer::Written(result)) => {
+            threads::ticket_written(out, thread, write, result, attempts);
         }
         // An answer of another effect's kind is a bug of the caller; it changes nothing.
         _ => out.fact(

@@ -6,6 +6,7 @@ use crate::ids::{BindingId, EffectId, ProjectId, ThreadId, TurnId};
 use crate::ports::{BbFiles, Removed, RepoSpec, Steered, TurnEnd};
 use crate::snapshot::{AdoptAsk, Found, LookAsk, Snapshot};
 use crate::threads::{AskReply, ContextUse, Tokens};
+use crate::tickets::TicketWrite;
 use crate::trouble::Trouble;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -22,7 +23,7 @@ pub enum Write {
     Comment { pull: PullKey, marker: String, body: String },
 }
 
-/// A closed list. All but `Turn`, `Steer` and `Write` may simply be run again.
+/// A closed list. All but `Turn`, `Steer` and the writes may simply be run again.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Effect {
@@ -81,6 +82,11 @@ pub enum Effect {
         binding: BindingId,
         write: Write,
     },
+    /// What a thread changes of a ticket. Probe: is it there, or so, already?
+    WriteTicket {
+        thread: ThreadId,
+        write: Box<TicketWrite>,
+    },
 }
 
 impl Effect {
@@ -101,6 +107,7 @@ impl Effect {
             Effect::Release { thread } => format!("release:{thread}"),
             Effect::Write { write: Write::Merge { pull, .. }, .. } => format!("merge:{pull}"),
             Effect::Write { write: Write::Comment { marker, .. }, .. } => format!("comment:{marker}"),
+            Effect::WriteTicket { thread, write } => format!("ticket:{thread}:{}", write.digest()),
         }
     }
 
@@ -126,14 +133,15 @@ impl Effect {
             | Effect::Steer { thread, .. }
             | Effect::Answer { thread, .. }
             | Effect::Stop { thread }
-            | Effect::Release { thread } => Subject::Thread(thread.clone()),
+            | Effect::Release { thread }
+            | Effect::WriteTicket { thread, .. } => Subject::Thread(thread.clone()),
         }
     }
 
     /// Whether running it again after a crash does no harm. The others are
     /// probed first.
     pub fn repeatable(&self) -> bool {
-        !matches!(self, Effect::Turn { .. } | Effect::Steer { .. } | Effect::Write { .. })
+        !matches!(self, Effect::Turn { .. } | Effect::Steer { .. } | Effect::Write { .. } | Effect::WriteTicket { .. })
     }
 }
 
@@ -162,6 +170,6 @@ pub enum Answer {
     Replied(bool),
     Stopped,
     Released,
-    /// The merge commit, or the comment's id.
+    /// The merge commit, the comment's id, or where a ticket was changed.
     Written(Result<String, Trouble>),
 }

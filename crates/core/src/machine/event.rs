@@ -9,6 +9,7 @@ use crate::refusal::Refusal;
 use crate::snapshot::Pull;
 use crate::stewards::Report;
 use crate::threads::{Ask, Can, SendMode, SpawnAsk, Update};
+use crate::tickets::TicketWrite;
 use serde::{Deserialize, Serialize};
 
 /// Who asks.
@@ -213,6 +214,11 @@ pub enum Event {
         pull: PullKey,
         what: String,
     },
+    /// A thread changes a ticket; every name is found.
+    TicketWriteAsked {
+        caller: Caller,
+        write: Box<TicketWrite>,
+    },
     BusSent {
         caller: Caller,
         draft: Draft,
@@ -307,6 +313,7 @@ impl Event {
             | Event::AskAnswered { caller, .. }
             | Event::PullOpened { caller, .. }
             | Event::Wrote { caller, .. }
+            | Event::TicketWriteAsked { caller, .. }
             | Event::BusSent { caller, .. }
             | Event::Claimed { caller, .. }
             | Event::Heartbeat { caller, .. }

@@ -9,8 +9,8 @@ use crate::moment::Deadline;
 use crate::ports::TurnEnd;
 use crate::stewards::{EndReason, LinkedPull, NeedKind, News, Report};
 use crate::threads::{
-    Can, ContextUse, Environment, EnvironmentState, Limit, ModelName, Notice, Pending, Permission, Queued, Remembered,
-    Role, Tokens, Update,
+    Can, ChangeState, ContextUse, Environment, EnvironmentState, Limit, ModelName, Notice, Pending, Permission, Queued,
+    Remembered, Role, TicketChange, Tokens, Update,
 };
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -124,6 +124,10 @@ pub enum Fact {
         pulls: Vec<LinkedPull>,
     },
     /// Something was still being computed: it is looked at again then.
+    /// A thread of its own is setting this state; nothing, where that failed.
+    StateIsSet {
+        state: Option<String>,
+    },
     LookAgain {
         at: Deadline,
     },
@@ -292,6 +296,14 @@ pub enum Fact {
     Wrote {
         pull: PullKey,
         what: String,
+    },
+    /// It changes a ticket.
+    TicketChangeBegan {
+        change: Box<TicketChange>,
+    },
+    TicketChangeEnded {
+        digest: String,
+        state: ChangeState,
     },
     /// A person had it try again after failures.
     Retried,

@@ -86,6 +86,9 @@ pub struct Binding {
     pub steward: Option<ThreadId>,
     /// The entity's state by its own name.
     pub state: Option<String>,
+    /// A thread of its own set this state; once it is seen, it is no news.
+    #[serde(default)]
+    pub sets: Option<String>,
     /// Hash of the snapshot observed last.
     pub observed: Option<String>,
     pub pulls: Vec<LinkedPull>,

@@ -48,9 +48,14 @@ pub fn changes(
                 .as_ref()
                 .and_then(|r| r.phase.as_deref())
                 .is_some_and(|p| p.eq_ignore_ascii_case(&new.state.name));
+            let ours = binding.sets.as_deref() == Some(new.state.name.as_str());
             let terminal = playbook.is_some_and(|p| p.is_terminal(&new.state.name));
             let foretold = named && terminal;
-            add("phase", !own && !foretold, format!("the state went from {} to {}", old.state.name, new.state.name));
+            add(
+                "phase",
+                !own && !ours && !foretold,
+                format!("the state went from {} to {}", old.state.name, new.state.name),
+            );
         }
         if old.title != new.title || old.description != new.description {
             add("spec", true, "the title or description was edited".into());

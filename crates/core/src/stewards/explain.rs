@@ -7,7 +7,7 @@ use crate::machine::{Fact, Subject, World};
 use crate::ports::TurnEnd;
 use crate::snapshot::{PullState, Rollup};
 use crate::text::{cut, one_line};
-use crate::threads::EnvironmentState;
+use crate::threads::{ChangeState, EnvironmentState};
 
 /// Whom a subject is about, as people call it.
 pub fn about(world: &World, subject: &Subject) -> String {
@@ -76,7 +76,7 @@ pub fn line(fact: &Fact) -> Option<String> {
         Fact::RingJoined { why, .. } => format!("rang: {why}"),
         Fact::LookBegan { .. } => "looking".into(),
         Fact::LookFailed { says, .. } => format!("could not be read, so nothing changes: {says}"),
-        Fact::LookAgain { .. } => return None,
+        Fact::LookAgain { .. } | Fact::StateIsSet { .. } => return None,
         Fact::Observed { state, pulls, .. } => observed(state.as_deref(), pulls),
         Fact::Adopted { steward } => format!("adopted: its steward is {steward}"),
         Fact::Learned { news } => {
@@ -175,6 +175,11 @@ pub fn line(fact: &Fact) -> Option<String> {
         Fact::Stopped => "stopped".into(),
         Fact::Archived { .. } => "archived".into(),
         Fact::Unarchived => "brought back from the archive".into(),
+        Fact::TicketChangeBegan { change } => format!("changes a ticket: {}", change.what),
+        Fact::TicketChangeEnded { state: ChangeState::Failed { says }, .. } => {
+            format!("its change was not made: {says}")
+        }
+        Fact::TicketChangeEnded { .. } => "its change is made".into(),
         Fact::Wrote { pull, what } => format!("{what} on {pull}"),
         Fact::Retried => "tries again".into(),
         Fact::ReportTaken => return None,

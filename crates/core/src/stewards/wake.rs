@@ -165,13 +165,24 @@ fn snapshot_text(binding: &Binding, snapshot: &Snapshot, room: usize) -> String 
     let Some(ticket) = &snapshot.ticket else { return heading };
     let mut full = heading.clone();
     let assignee = ticket.assignee.as_ref().map_or("nobody", |a| a.name.as_str());
+    let label = |l: &String| ticket.groups.get(l).map_or_else(|| l.clone(), |group| format!("{group}/{l}"));
+    let labels: Vec<String> = ticket.labels.iter().map(label).collect();
     full.push_str(&format!(
         "State {}, priority {}, assigned to {}, labels {}.\n",
         ticket.state.name,
         ticket.priority,
         one_line(assignee),
-        ticket.labels.join(", ")
+        one_line(&labels.join(", "))
     ));
+    if let Some(parent) = &ticket.parent {
+        full.push_str(&format!("Part of {parent}.\n"));
+    }
+    if let Some(agent) = &ticket.delegate {
+        full.push_str(&format!("Delegated to {}.\n", one_line(&agent.name)));
+    }
+    if !ticket.blocked_by.is_empty() {
+        full.push_str(&format!("Blocked by {}.\n", ticket.blocked_by.join(", ")));
+    }
     full.push_str(&format!("\nDescription, as its author wrote it:\n\n{}", quoted(&ticket.description)));
     let mut comment = |place: &str, c: &Comment| {
         full.push_str(&format!("\n{} on {place} at {}:\n\n{}", one_line(&c.author.name), c.at, quoted(&c.body)));

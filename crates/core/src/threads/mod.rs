@@ -14,6 +14,7 @@ mod rows;
 mod spawn;
 mod steer;
 mod stop;
+mod tickets;
 mod turns;
 
 pub(crate) use ask::SETTLED;
@@ -37,6 +38,8 @@ pub use rows::{EnvironmentRow, ThreadRow, environment_rows, thread_row, thread_r
 pub use spawn::{EnvironmentAsk, SpawnAsk, create_steward, spawn};
 pub use steer::{begin_steer, can_steer, steered};
 pub use stop::{released, stop, stop_all, stop_asked, stopped};
+pub(crate) use tickets::remember;
+pub use tickets::{CHANGE_PATIENCE, ChangeState, TicketChange, ticket_written, write_ticket};
 pub use turns::{
     Ended, MAX_FAILURES, compact, compact_asked, retry, retry_asked, steer_text, turn_confirmed, turn_cut, turn_ended,
     turn_job,
@@ -298,6 +301,9 @@ pub struct Thread {
     /// What its children did, told together at `notices_by`.
     pub notices: Vec<Notice>,
     pub notices_by: Option<Deadline>,
+    /// What it changed of tickets lately, oldest first.
+    #[serde(default)]
+    pub changes: Vec<TicketChange>,
 }
 
 impl Thread {

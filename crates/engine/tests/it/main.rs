@@ -10,6 +10,7 @@ use stewards_core::ports::*;
 use stewards_core::snapshot::*;
 use stewards_core::stewards::sign;
 use stewards_core::threads::AskReply;
+use stewards_core::tickets::{Known, TicketAsk, TicketWrite};
 use stewards_core::trouble::Trouble;
 use stewards_engine::{Ports, Started, perform};
 
@@ -40,6 +41,19 @@ impl Tickets for Outside {
     }
     fn query<'a>(&'a self, _: &'a str, _: &'a serde_json::Value) -> Try<'a, serde_json::Value> {
         Box::pin(async { Ok(serde_json::Value::Null) })
+    }
+    fn resolve<'a>(&'a self, _: &'a TicketAsk, _: &'a str) -> Try<'a, TicketWrite> {
+        Box::pin(async { gone("names") })
+    }
+    fn write<'a>(&'a self, _: &'a TicketWrite) -> Try<'a, String> {
+        Box::pin(async {
+            *self.merges.lock().unwrap() += 1;
+            Ok("written".into())
+        })
+    }
+    fn written<'a>(&'a self, write: &'a TicketWrite) -> Try<'a, Option<String>> {
+        let known = matches!(write, TicketWrite::Comment { id, .. } if id == "there");
+        Box::pin(async move { Ok(known.then(|| "found".into())) })
     }
 }
 
@@ -153,17 +167,11 @@ fn ticket(links: &[String]) -> Ticket {
     Ticket {
         uuid: "u".into(),
         identifier: "DEMO-1".into(),
-        url: String::new(),
         title: "t".into(),
-        description: String::new(),
         team: "DEMO".into(),
         state: TicketState { name: "Todo".into(), category: "unstarted".into() },
-        labels: Vec::new(),
-        assignee: None,
-        priority: 0,
-        trashed: false,
-        comments: Vec::new(),
         links: links.to_vec(),
+        ..Ticket::default()
     }
 }
 
@@ -224,4 +232,16 @@ async fn a_merge_that_is_found_undone_is_tried_again_only_if_all_is_still_well()
         assert!(matches!(answer, Answer::Written(Err(Trouble::Refused { .. }))), "{answer:?}");
         assert_eq!(merges, 0);
     }
+}
+
+#[tokio::test]
+async fn a_comment_whose_answer_was_lost_is_looked_for_before_it_is_written_again() {
+    let comment = |id: &str| {
+        let ticket = Known { id: "u".into(), name: "DEMO-1".into() };
+        let write = TicketWrite::Comment { id: id.into(), ticket, body: "Hello.".into() };
+        Effect::WriteTicket { thread: ThreadId("thr_1".into()), write: Box::new(write) }
+    };
+    assert!(!comment("x").repeatable());
+    assert_eq!(done(Outside::default(), comment("there"), true).await, (Answer::Written(Ok("found".into())), 0));
+    assert_eq!(done(Outside::default(), comment("lost"), true).await, (Answer::Written(Ok("written".into())), 1));
 }

@@ -5,7 +5,7 @@ use std::path::Path;
 
 fn check(schema_text: String, schema_name: &str) {
     let schema = Schema::parse_and_validate(schema_text, schema_name).unwrap_or_else(|e| panic!("{schema_name}: {e}"));
-    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/documents");
+    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/documents/linear");
     let mut seen = 0;
     for entry in std::fs::read_dir(dir).unwrap() {
         let path = entry.unwrap().path();
@@ -15,7 +15,7 @@ fn check(schema_text: String, schema_name: &str) {
         }
         seen += 1;
     }
-    assert_eq!(seen, 8);
+    assert_eq!(seen, 17);
 }
 
 #[test]

@@ -5,6 +5,7 @@ mod bells;
 mod documents;
 mod github;
 mod linear;
+mod linear_write;
 mod logins;
 mod recorded;
 mod stub;

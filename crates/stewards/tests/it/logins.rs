@@ -202,6 +202,67 @@ fn an_agent_reads_tickets_as_whoever_is_logged_in_and_changes_none() {
     assert!(!good && said.contains("a mutation does not"), "{said}");
 }
 
+/// A twin with one ticket, and a daemon with a thread that may change it.
+fn with_a_ticket() -> (Outside, Threads) {
+    let o = Outside::new();
+    o.control("team", json!({"key": "DEMO", "name": "Demo"}));
+    o.control(
+        "ticket",
+        json!({"key": "DEMO-1", "team": "DEMO", "title": "A page", "description": "please", "labels": [],
+        "assignee": "ann", "state": "Todo"}),
+    );
+    let t = Threads::with(1, &json!({"linear_url": format!("http://127.0.0.1:{}/linear/graphql", o.port)}));
+    let mut login = stewards(&["login", "linear", "--with-token", "--dir"]);
+    let login = login.arg(t.home.data()).env_remove("STEWARDS_THREAD").stdin(Stdio::piped());
+    let mut login = login.stdout(Stdio::null()).spawn().unwrap();
+    login.stdin.take().unwrap().write_all(b"lin_api_mine").unwrap();
+    assert!(login.wait().unwrap().success());
+    (o, t)
+}
+
+#[test]
+fn an_agent_changes_tickets_signed_and_once_whatever_is_lost_on_the_way() {
+    let (o, t) = with_a_ticket();
+    let comments = || {
+        let (said, _) = t.call(0, "linear_issue", json!({"key": "DEMO-1"}));
+        (said.matches("\"body\"").count(), said)
+    };
+    let comment = json!({"key": "demo-1", "body": "I look into it."});
+    let (said, good) = t.call(0, "linear_comment", comment.clone());
+    assert!(good && said.contains("Done: comment on DEMO-1. http"), "{said}");
+    let (said, good) = t.call(0, "linear_comment", comment);
+    assert!(good && said.contains("not written twice"), "{said}");
+    let (count, said) = comments();
+    assert!(count == 1 && said.contains("stewards:signed thr_"), "{said}");
+    // The service takes it and the answer is lost.
+    let lost = json!({"route_prefix": "/linear", "contains": "commentCreate", "status": 502, "after": true});
+    o.control("fault", lost);
+    let (said, good) = t.call(0, "linear_comment", json!({"key": "DEMO-1", "body": "And again."}));
+    assert!(good && said.contains("Done: comment on DEMO-1."), "{said}");
+    assert_eq!(comments().0, 2, "{}", comments().1);
+    let (said, good) = t.call(0, "linear_update_issue", json!({"key": "DEMO-1", "state": "Doing"}));
+    assert!(!good && said.contains("no state of DEMO is called Doing; there are Backlog"), "{said}");
+    let (said, good) =
+        t.call(0, "linear_update_issue", json!({"key": "DEMO-1", "state": "in progress", "priority": "high"}));
+    assert!(good && said.contains("Done: DEMO-1 to In Progress, priority 2."), "{said}");
+    let long = format!("# Log\n{}", "a line\n".repeat(10_000));
+    let (said, good) = t.call(
+        0,
+        "linear_create_issue",
+        json!({"team": "DEMO", "title": "More", "description": long, "assignee": "me", "parent": "DEMO-1"}),
+    );
+    assert!(good && said.contains("shortened") && said.contains("Done: new ticket in DEMO: More."), "{said}");
+    for (tool, ask, words) in [
+        ("linear_comment", json!({"key": "DEMO-9", "body": "x"}), "no ticket has the key DEMO-9"),
+        ("linear_comment", json!({"key": "DEMO-1", "body": " "}), "the comment is empty"),
+        ("linear_update_issue", json!({"key": "DEMO-1"}), "nothing is to be changed"),
+        ("linear_create_issue", json!({"team": "DEMO", "title": "x".repeat(501)}), "more than 500 characters"),
+    ] {
+        let (said, good) = t.call(0, tool, ask);
+        assert!(!good && said.contains(words), "{tool}: {said}");
+    }
+}
+
 #[test]
 fn github_is_logged_in_to_by_its_own_gh_or_by_a_code_that_is_typed_in() {
     let o = Outside::new();

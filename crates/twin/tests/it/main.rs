@@ -1,5 +1,6 @@
 //! The twin over HTTP, as its users meet it.
 
+mod faults;
 mod pulls;
 mod tickets;
 mod world;

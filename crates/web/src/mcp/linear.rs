@@ -64,7 +64,7 @@ fn answer<T: serde::Serialize>(found: Result<T, Trouble>) -> Called {
     Ok(CallToolResult::success(blocks))
 }
 
-fn refusal(trouble: &Trouble) -> Refusal {
+pub(super) fn refusal(trouble: &Trouble) -> Refusal {
     match trouble {
         Trouble::Refused { says } => Refusal::usage("refused", says.clone(), "ask for something else"),
         Trouble::Gone { says } => Refusal::usage("gone", says.clone(), "look for it: linear_search"),

@@ -3,6 +3,7 @@
 
 mod bus;
 mod linear;
+mod linear_write;
 
 use crate::Web;
 use axum::Router;
@@ -66,7 +67,12 @@ struct ReportInput {
 #[tool_router]
 impl Tools {
     fn new(web: Web) -> Self {
-        Tools { web, tool_router: bus::with_kinds(Self::tool_router() + Self::bus_router() + Self::linear_router()) }
+        Tools {
+            web,
+            tool_router: bus::with_kinds(
+                Self::tool_router() + Self::bus_router() + Self::linear_router() + Self::linear_write_router(),
+            ),
+        }
     }
 
     #[tool(description = "Ends a steward's turn with its status record. It is taken whole or refused whole.")]
