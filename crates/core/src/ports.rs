@@ -3,7 +3,7 @@
 
 use crate::entity::{PullKey, RepoName};
 use crate::ids::{ProjectId, ThreadId, TurnId};
-use crate::snapshot::{AdoptAsk, Author, Found, Pull, Ticket};
+use crate::snapshot::{AdoptAsk, Author, Beats, Found, Pull, Ticket};
 use crate::threads::{Ask, AskReply, Can, ContextUse, ModelName, Permission, Tokens};
 use crate::tickets::{TicketAsk, TicketWrite};
 use crate::trouble::Trouble;
@@ -19,6 +19,52 @@ use std::sync::Arc;
 pub type Soon<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 /// The same, where the outside can fail.
 pub type Try<'a, T> = Soon<'a, Result<T, Trouble>>;
+
+/// A service of the outside that is logged in to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Service {
+    Linear,
+    #[serde(rename = "github")]
+    GitHub,
+}
+
+impl Service {
+    pub const ALL: [Service; 2] = [Service::Linear, Service::GitHub];
+
+    /// Its name for people.
+    pub fn name(self) -> &'static str {
+        match self {
+            Service::Linear => "Linear",
+            Service::GitHub => "GitHub",
+        }
+    }
+
+    /// Its name on a command line.
+    pub fn word(self) -> &'static str {
+        match self {
+            Service::Linear => "linear",
+            Service::GitHub => "github",
+        }
+    }
+}
+
+/// What a service grants, and what was asked of it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Quota {
+    pub service: Service,
+    /// The service's own name of it: `core`, `graphql`, `requests`.
+    pub name: String,
+    /// 0 where the service has not said.
+    pub limit: u64,
+    pub remaining: u64,
+    /// When it is full again.
+    pub reset: Option<Timestamp>,
+    /// Requests of this server within the last hour that count.
+    pub asked: u64,
+    /// Those that did not, because nothing had changed.
+    pub unchanged: u64,
+}
 
 /// Tickets that are looked for: everything that is named has to fit.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -70,6 +116,13 @@ pub trait Tickets: Send + Sync {
     fn resolve<'a>(&'a self, ask: &'a TicketAsk, id: &'a str) -> Try<'a, TicketWrite>;
     /// Carries a change out; answers the address of what was written. Never repeated by itself.
     fn write<'a>(&'a self, write: &'a TicketWrite) -> Try<'a, String>;
+    /// One line each of these tickets, for comparing. One that is gone has a line that says so.
+    fn beats<'a>(&'a self, uuids: &'a [String]) -> Try<'a, Beats>;
+    /// Whether something may be asked in the background now: a share of what the service
+    /// grants is kept free for its owner.
+    fn room(&self) -> Result<(), Trouble>;
+    /// How the service's quotas stand, as far as it has said.
+    fn quotas(&self) -> Vec<Quota>;
     /// Whether a change has been carried out already, and its address.
     fn written<'a>(&'a self, write: &'a TicketWrite) -> Try<'a, Option<String>>;
 }
@@ -82,6 +135,14 @@ pub trait Pulls: Send + Sync {
     fn pull<'a>(&'a self, key: &'a PullKey) -> Try<'a, Pull>;
     /// Pulls, open or not, whose head is this branch of the repo itself.
     fn of_branch<'a>(&'a self, repo: &'a RepoName, branch: &'a str) -> Try<'a, Vec<PullKey>>;
+    /// One line each of these pulls, and of branches whose pulls are not known, for
+    /// comparing. One that is gone has a line that says so.
+    fn beats<'a>(&'a self, pulls: &'a [PullKey], branches: &'a [(RepoName, String)]) -> Try<'a, Beats>;
+    /// Whether something may be asked in the background now: a share of what the service
+    /// grants is kept free for its owner.
+    fn room(&self) -> Result<(), Trouble>;
+    /// How the service's quotas stand, as far as it has said.
+    fn quotas(&self) -> Vec<Quota>;
     /// Squash-merges the pull at exactly this head; answers the merge commit.
     /// `Refused` when the head moved or the host does not merge it.
     fn merge<'a>(&'a self, key: &'a PullKey, head_sha: &'a str, title: &'a str) -> Try<'a, String>;

@@ -71,6 +71,9 @@ pub struct Ticket {
     /// 0 none, 1 urgent, 2 high, 3 medium, 4 low.
     pub priority: u8,
     pub trashed: bool,
+    /// When the service says that it changed last.
+    #[serde(default)]
+    pub updated: Option<Timestamp>,
     /// Oldest first.
     pub comments: Vec<Comment>,
     /// Addresses attached to the ticket, pull requests among them.
@@ -159,6 +162,9 @@ pub struct Pull {
     pub mergeable: Mergeable,
     /// Only once merged: before that the host's value is a throw-away test commit.
     pub merge_sha: Option<String>,
+    /// When the service says that it changed last.
+    #[serde(default)]
+    pub updated: Option<Timestamp>,
     pub rollup: Rollup,
     pub checks: Vec<Check>,
     /// Oldest first, without pending ones.
@@ -166,6 +172,34 @@ pub struct Pull {
     /// Oldest first.
     pub comments: Vec<Comment>,
 }
+
+/// One line about an entity, for comparing: another one means that a look would see
+/// something else.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Beat {
+    /// Everything but what follows, as one text.
+    pub what: String,
+    /// For a pull, unless it is just being computed.
+    pub merges: Option<bool>,
+    /// When the service says that it changed last.
+    pub updated: Option<Timestamp>,
+}
+
+impl Beat {
+    /// Of something that is not there.
+    pub fn gone() -> Beat {
+        Beat { what: "gone".into(), ..Beat::default() }
+    }
+
+    /// A push to the base makes every pull be computed anew: that alone is no difference.
+    pub fn differs(&self, before: &Beat) -> bool {
+        let merges = matches!((self.merges, before.merges), (Some(now), Some(then)) if now != then);
+        merges || self.what != before.what || self.updated > before.updated
+    }
+}
+
+/// Beats by the keys of [`crate::stewards::key`].
+pub type Beats = BTreeMap<String, Beat>;
 
 /// Everything one look saw of an entity.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

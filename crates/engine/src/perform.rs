@@ -28,8 +28,19 @@ pub async fn perform(ports: &Ports, started: &Started, sink: Arc<dyn TurnSink>) 
     match &started.effect {
         Effect::Checkout { spec } => Answer::Checkout(ports.repo.checkout(spec).await),
         Effect::ReadBb { spec } => Answer::Bb(ports.repo.read_bb(spec).await),
-        Effect::FindAdoptable { ask, .. } => Answer::Adoptable(ports.tickets.adoptable(ask).await),
+        Effect::FindAdoptable { ask, .. } => Answer::Adoptable(match ports.tickets.room() {
+            Ok(()) => ports.tickets.adoptable(ask).await,
+            Err(full) => Err(full),
+        }),
         Effect::Look { ask, .. } => Answer::Look(Box::new(look(ports, ask).await)),
+        Effect::PollTickets { uuids } => Answer::Polled(match ports.tickets.room() {
+            Ok(()) => ports.tickets.beats(uuids).await,
+            Err(full) => Err(full),
+        }),
+        Effect::PollPulls { pulls, branches } => Answer::Polled(match ports.pulls.room() {
+            Ok(()) => ports.pulls.beats(pulls, branches).await,
+            Err(full) => Err(full),
+        }),
         Effect::MakeEnvironment { thread, spec, branch } => {
             Answer::EnvironmentMade(ports.repo.add_worktree(spec, thread, branch).await)
         }
@@ -109,6 +120,12 @@ pub async fn probe(ports: &Ports, write: &Write) -> Result<Option<String>, Troub
 async fn look(ports: &Ports, ask: &LookAsk) -> Result<Snapshot, Trouble> {
     let mut snapshot = Snapshot::default();
     let mut keys: BTreeSet<PullKey> = ask.pulls.iter().cloned().collect();
+    if matches!(ask.entity, Entity::Ticket { .. }) {
+        ports.tickets.room()?;
+    }
+    if !keys.is_empty() || !ask.branches.is_empty() {
+        ports.pulls.room()?;
+    }
     match &ask.entity {
         Entity::Ticket { uuid } => {
             let ticket = ports.tickets.ticket(uuid).await?;

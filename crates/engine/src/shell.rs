@@ -15,7 +15,7 @@ use stewards_core::entity::PullKey;
 use stewards_core::ids::{ThreadId, TurnId};
 use stewards_core::machine::{Answer, Event, Reply, Settings, World};
 use stewards_core::moment::Moment;
-use stewards_core::ports::{AgentInfo, TicketLine, TicketSearch, TurnEvent, TurnSink};
+use stewards_core::ports::{AgentInfo, Quota, TicketLine, TicketSearch, TurnEvent, TurnSink};
 use stewards_core::refusal::{Exit, Refusal};
 use stewards_core::snapshot::{Pull, Ticket};
 use stewards_core::tickets::{TicketAsk, TicketWrite};
@@ -157,6 +157,13 @@ impl Engine {
     /// Finds what the names of a change mean. An ask, not an effect.
     pub async fn resolve_ticket(&self, ask: &TicketAsk, id: &str) -> Result<TicketWrite, Trouble> {
         self.ports.tickets.resolve(ask, id).await
+    }
+
+    /// How the quotas of the services stand, as far as they have said.
+    pub fn quotas(&self) -> Vec<Quota> {
+        let mut all = self.ports.tickets.quotas();
+        all.extend(self.ports.pulls.quotas());
+        all
     }
 
     /// Bytes on disk below each of these. An ask, not an effect.

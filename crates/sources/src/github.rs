@@ -5,12 +5,13 @@ use crate::github_http::{Failed, Rest, message};
 use crate::github_wire::{self as wire, CheckPage, IssueComment, Merged, PullRequest, ReviewBody, StatusPage, User};
 use crate::logins::{Me, Token};
 use crate::transport::flaky;
+use jiff::Timestamp;
 use reqwest::{Method, Url};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use stewards_core::entity::{PullKey, RepoName};
-use stewards_core::ports::{Pulls, Try};
-use stewards_core::snapshot::{Author, Pull};
+use stewards_core::ports::{Pulls, Quota, Try};
+use stewards_core::snapshot::{Author, Beats, Pull};
 use stewards_core::trouble::Trouble;
 
 /// A client of GitHub.
@@ -149,6 +150,18 @@ impl Pulls for GitHub {
 
     fn pull<'a>(&'a self, key: &'a PullKey) -> Try<'a, Pull> {
         Box::pin(self.read(key))
+    }
+
+    fn beats<'a>(&'a self, pulls: &'a [PullKey], branches: &'a [(RepoName, String)]) -> Try<'a, Beats> {
+        Box::pin(self.poll(pulls, branches))
+    }
+
+    fn room(&self) -> Result<(), Trouble> {
+        self.rest.meter().room(Timestamp::now())
+    }
+
+    fn quotas(&self) -> Vec<Quota> {
+        self.rest.meter().quotas(Timestamp::now())
     }
 
     fn of_branch<'a>(&'a self, repo: &'a RepoName, branch: &'a str) -> Try<'a, Vec<PullKey>> {

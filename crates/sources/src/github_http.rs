@@ -3,7 +3,8 @@
 
 use crate::cache::{Cache, Kept};
 use crate::limits;
-use crate::logins::Token;
+use crate::logins::{Service, Token};
+use crate::meter::Meter;
 use crate::transport::{Reply, Transport, brief, flaky};
 use jiff::Timestamp;
 use reqwest::header::{self, HeaderMap, HeaderValue};
@@ -44,16 +45,26 @@ pub(crate) struct Rest {
     token: Token,
     http: Transport,
     cache: Mutex<Cache>,
+    meter: Meter,
 }
 
 impl Rest {
     pub fn new(api: String, token: Token) -> Rest {
         let http = Transport::new(&api);
-        Rest { api, token, http, cache: Mutex::default() }
+        Rest { api, token, http, cache: Mutex::default(), meter: Meter::new(Service::GitHub) }
     }
 
     pub fn token(&self) -> &Token {
         &self.token
+    }
+
+    pub fn meter(&self) -> &Meter {
+        &self.meter
+    }
+
+    /// The address of the API itself.
+    pub fn base(&self) -> Option<Url> {
+        Url::parse(&self.api).ok()
     }
 
     /// An address below the API; each segment is escaped.
@@ -113,6 +124,7 @@ impl Rest {
                 request = request.json(body);
             }
             let reply = self.http.send(request, "GitHub").await?;
+            self.meter.read(&reply.headers, reply.status == 304, Timestamp::now());
             match (reply.status, kept) {
                 (200..=299, _) => {
                     if method == Method::GET {

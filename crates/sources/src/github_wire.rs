@@ -3,8 +3,9 @@
 
 use jiff::Timestamp;
 use serde::Deserialize;
+use serde_json::Value;
 use stewards_core::entity::{PullKey, RepoName};
-use stewards_core::snapshot::{Author, Comment, Mergeable, Pull, PullState, Review, Rollup};
+use stewards_core::snapshot::{Author, Beat, Comment, Mergeable, Pull, PullState, Review, Rollup};
 
 #[derive(Debug, Default, Deserialize)]
 pub(crate) struct User {
@@ -44,11 +45,50 @@ pub(crate) struct PullRequest {
     pub draft: Option<bool>,
     pub merged: Option<bool>,
     pub merged_at: Option<String>,
+    pub updated_at: Option<String>,
     pub mergeable: Option<bool>,
     pub merge_commit_sha: Option<String>,
     pub labels: Option<Vec<Label>>,
     pub head: Option<Side>,
     pub base: Option<Side>,
+}
+
+/// One line about a pull, of the GraphQL API.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct PullBeat {
+    pub updated_at: Option<Timestamp>,
+    pub state: Option<String>,
+    pub is_draft: Option<bool>,
+    pub head_ref_oid: Option<String>,
+    pub base_ref_name: Option<String>,
+    pub mergeable: Option<String>,
+    pub review_decision: Option<String>,
+    pub status_check_rollup: Option<RollupState>,
+    pub comments: Option<Value>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+pub(crate) struct RollupState {
+    pub state: Option<String>,
+}
+
+impl PullBeat {
+    pub fn beat(self) -> Beat {
+        let rollup = self.status_check_rollup.and_then(|r| r.state);
+        let parts = [self.state, self.head_ref_oid, self.base_ref_name, self.review_decision, rollup];
+        let parts: Vec<String> = parts.into_iter().map(Option::unwrap_or_default).collect();
+        let comments = self.comments.map(|c| c.to_string()).unwrap_or_default();
+        Beat {
+            what: format!("{} draft {} {comments}", parts.join(" "), self.is_draft.unwrap_or(false)),
+            merges: match self.mergeable.as_deref() {
+                Some("MERGEABLE") => Some(true),
+                Some("CONFLICTING") => Some(false),
+                _ => None,
+            },
+            updated: self.updated_at,
+        }
+    }
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -204,6 +244,7 @@ impl PullRequest {
                 None => Mergeable::Computing,
             },
             merge_sha: self.merge_commit_sha.filter(|s| merged && !s.is_empty()),
+            updated: time(self.updated_at.as_deref()),
             rollup: Rollup::None,
             checks: Vec::new(),
             reviews: Vec::new(),

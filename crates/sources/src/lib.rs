@@ -1,8 +1,8 @@
 //! Thin, tolerant clients of the two services where the work lives, and the
 //! bells that they ring.
 //!
-//! [`Linear`] reads tickets over GraphQL, [`GitHub`] reads and merges pulls over
-//! REST; [`LinearBell`] and [`GitHubBell`] verify webhooks. Nothing here
+//! [`Linear`] reads and changes tickets over GraphQL, [`GitHub`] reads and merges pulls
+//! over REST and polls many at once over GraphQL; [`LinearBell`] and [`GitHubBell`] verify webhooks. Nothing here
 //! decides anything: answers become snapshots, failures become a
 //! [`Trouble`](stewards_core::trouble::Trouble), and a webhook becomes a ring
 //! that only says where to look.
@@ -18,6 +18,7 @@ mod cache;
 mod github;
 mod github_checks;
 mod github_http;
+mod github_poll;
 mod github_tool;
 mod github_wire;
 mod limits;
@@ -27,11 +28,13 @@ mod linear_search;
 mod linear_wire;
 mod linear_write;
 mod logins;
+mod meter;
 pub mod oauth;
 mod transport;
 
 pub use bells::LinearBell;
 pub use bells_github::GitHubBell;
 pub use github::GitHub;
+pub use github_poll::{Asked, poll_query};
 pub use linear::Linear;
 pub use logins::{How, Login, Logins, Renewal, Service, Token};

@@ -1,16 +1,18 @@
 //! Tickets, read over Linear's GraphQL API.
 
 use crate::linear_errors;
-use crate::linear_wire::{self as wire, Envelope, Issue, Page, User};
-use crate::logins::{Me, Token};
+use crate::linear_wire::{self as wire, Envelope, Issue, Page, TicketBeat, User};
+use crate::logins::{Me, Service, Token};
+use crate::meter::Meter;
 use crate::transport::{Transport, flaky};
 use jiff::Timestamp;
 use reqwest::header::{AUTHORIZATION, HeaderValue};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use stewards_core::entity::Entity;
-use stewards_core::ports::{TicketLine, TicketSearch, Tickets, Try};
-use stewards_core::snapshot::{AdoptAsk, Author, Found, Ticket};
+use stewards_core::ports::{Quota, TicketLine, TicketSearch, Tickets, Try};
+use stewards_core::snapshot::{AdoptAsk, Author, Beat, Beats, Found, Ticket};
+use stewards_core::stewards::key;
 use stewards_core::tickets::{TicketAsk, TicketWrite};
 use stewards_core::trouble::Trouble;
 
@@ -19,6 +21,7 @@ const TICKET: &str = include_str!("documents/linear/ticket.graphql");
 const COMMENTS: &str = include_str!("documents/linear/ticket_comments.graphql");
 const LABELS: &str = include_str!("documents/linear/ticket_labels.graphql");
 const ATTACHMENTS: &str = include_str!("documents/linear/ticket_attachments.graphql");
+const BEATS: &str = include_str!("documents/linear/beats.graphql");
 const ADOPTABLE: &str = include_str!("documents/linear/adoptable.graphql");
 
 /// Categories of a ticket that nobody works on any more.
@@ -35,6 +38,7 @@ pub struct Linear {
     token: Token,
     http: Transport,
     me: Me,
+    meter: Meter,
 }
 
 impl Linear {
@@ -42,7 +46,7 @@ impl Linear {
     /// a personal key (`lin_api_…`) or an OAuth access token. Nothing is sent yet.
     pub fn new(url: String, token: Token) -> Linear {
         let http = Transport::new(&url);
-        Linear { url, token, http, me: Me::default() }
+        Linear { url, token, http, me: Me::default(), meter: Meter::new(Service::Linear) }
     }
 
     /// Personal keys are sent as they are, access tokens as Bearer.
@@ -77,6 +81,7 @@ impl Linear {
             .header(AUTHORIZATION, Linear::authorization(token)?)
             .json(&json!({"query": query, "variables": variables}));
         let reply = self.http.send(request, "Linear").await?;
+        self.meter.read(&reply.headers, false, Timestamp::now());
         let envelope = serde_json::from_slice::<Envelope>(&reply.body);
         let errors = envelope.as_ref().ok().and_then(|e| e.errors.as_deref()).unwrap_or(&[]);
         if reply.status != 200 || !errors.is_empty() {
@@ -138,6 +143,21 @@ impl Linear {
         Ok(wire::ticket(issue, viewer, labels, links, notes, uuid))
     }
 
+    /// A hundred tickets a query. One that is not answered for is gone.
+    async fn poll(&self, uuids: &[String]) -> Result<Beats, Trouble> {
+        const BATCH: usize = 100;
+        let mut beats = Beats::new();
+        for batch in uuids.chunks(BATCH) {
+            let page: Page<TicketBeat> = self.field(BEATS, json!({"ids": batch}), None, "/issues").await?;
+            beats.extend(batch.iter().map(|uuid| (key::ticket(uuid), Beat::gone())));
+            for TicketBeat { id, updated_at: updated, rest } in page.nodes {
+                let what = Value::Object(rest).to_string();
+                beats.insert(key::ticket(&wire::said(id)), Beat { what, merges: None, updated });
+            }
+        }
+        Ok(beats)
+    }
+
     async fn candidates(&self, ask: &AdoptAsk) -> Result<Vec<Found>, Trouble> {
         // No team, or no label, must never come to mean all of them.
         if ask.teams.is_empty() || ask.label.is_empty() {
@@ -196,6 +216,18 @@ impl Tickets for Linear {
 
     fn adoptable<'a>(&'a self, ask: &'a AdoptAsk) -> Try<'a, Vec<Found>> {
         Box::pin(self.candidates(ask))
+    }
+
+    fn beats<'a>(&'a self, uuids: &'a [String]) -> Try<'a, Beats> {
+        Box::pin(self.poll(uuids))
+    }
+
+    fn room(&self) -> Result<(), Trouble> {
+        self.meter.room(Timestamp::now())
+    }
+
+    fn quotas(&self) -> Vec<Quota> {
+        self.meter.quotas(Timestamp::now())
     }
 
     fn search<'a>(&'a self, ask: &'a TicketSearch) -> Try<'a, Vec<TicketLine>> {

@@ -128,6 +128,16 @@ pub(crate) struct Issue {
     pub comments: Option<Page<Note>>,
 }
 
+/// One line about a ticket; all of it is compared as it is.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct TicketBeat {
+    pub id: Option<String>,
+    pub updated_at: Option<Timestamp>,
+    #[serde(flatten)]
+    pub rest: serde_json::Map<String, Value>,
+}
+
 /// A team with what its tickets go through.
 #[derive(Debug, Default, Deserialize)]
 pub(crate) struct TeamStates {
@@ -246,6 +256,7 @@ pub(crate) fn ticket(
         blocked_by: issue.inverse_relations.map(blockers).unwrap_or_default(),
         priority: priority(issue.priority),
         trashed: issue.trashed.unwrap_or(false),
+        updated: time(issue.updated_at),
         comments,
         links,
     }

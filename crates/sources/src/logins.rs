@@ -10,39 +10,12 @@ use std::io::{self, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::PathBuf;
 use std::sync::Arc;
+pub use stewards_core::ports::Service;
 use stewards_core::snapshot::Author;
 use stewards_core::trouble::Trouble;
 
 /// A token is renewed when it lasts for less than this.
 const EARLY: SignedDuration = SignedDuration::from_mins(2);
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Service {
-    Linear,
-    #[serde(rename = "github")]
-    GitHub,
-}
-
-impl Service {
-    pub const ALL: [Service; 2] = [Service::Linear, Service::GitHub];
-
-    /// Its name for people.
-    pub fn name(self) -> &'static str {
-        match self {
-            Service::Linear => "Linear",
-            Service::GitHub => "GitHub",
-        }
-    }
-
-    /// Its name on a command line.
-    pub fn word(self) -> &'static str {
-        match self {
-            Service::Linear => "linear",
-            Service::GitHub => "github",
-        }
-    }
-}
 
 /// How a login came about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -130,6 +130,12 @@ pub enum Command {
     Whoami,
     /// Show how everything stands: daemon, logins, agents, projects, disk, what needs you
     Status,
+    /// Show what was asked of Linear and GitHub, and what is left of their quotas
+    Usage {
+        /// Requests, of the last hour
+        #[arg(long, required = true)]
+        api: bool,
+    },
     /// Say what the running daemon was built from
     Build,
     /// The pretend Linear and GitHub

@@ -62,6 +62,7 @@ pub fn run(cli: Cli) -> Outcome {
         Command::Login(args) => login::login(dir, &args, json),
         Command::Logout { service } => login::logout(dir, service, json),
         Command::Status => status::status(dir, json),
+        Command::Usage { api: _ } => status::quotas(dir, json),
         Command::Whoami => login::whoami(dir, json),
         Command::Build => lists::build(dir, json),
     }

@@ -43,6 +43,8 @@ pub struct Settings {
     pub debounce_ms: i64,
     /// Milliseconds between two sweeps.
     pub sweep_ms: i64,
+    /// Milliseconds between two polls of a service whose webhooks do not come; at least 5,000.
+    pub poll_ms: i64,
     /// Turns that one thread may begin within an hour; 0 for no cap.
     pub turns_per_hour: u32,
     /// Turns that may be live at once, and of one project.
@@ -115,6 +117,7 @@ impl Default for Settings {
             login_port: 43_117,
             debounce_ms: usual.debounce,
             sweep_ms: usual.sweep,
+            poll_ms: usual.poll,
             turns_per_hour: usual.turns_per_hour,
             max_live: usual.max_live,
             max_live_project: usual.max_live_project,
@@ -153,6 +156,7 @@ impl Settings {
         stewards_core::machine::Settings {
             debounce: self.debounce_ms,
             sweep: self.sweep_ms,
+            poll: self.poll_ms.max(5_000),
             turns_per_hour: self.turns_per_hour,
             max_live: self.max_live.max(1),
             max_live_project: self.max_live_project.max(1),

@@ -119,6 +119,11 @@ impl Sim {
                         }
                     }
                 }
+                // Each time that it is taken from somebody is told once.
+                Fact::ClaimTaken { claim, displaced: Some(_) } => {
+                    let lost = format!("[bus] your claim on {}", claim.key);
+                    texts.retain(|text: &String| !text.to_lowercase().starts_with(&lost.to_lowercase()));
+                }
                 Fact::MessageAccepted { message }
                     if message.cause != "resume" && !message.wake && !texts.insert(message.text.clone()) =>
                 {

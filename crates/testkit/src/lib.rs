@@ -9,6 +9,7 @@ mod checks;
 mod host;
 mod outside;
 mod plants;
+mod polls;
 mod rng;
 mod sim;
 mod weather;

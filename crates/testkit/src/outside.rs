@@ -45,7 +45,7 @@ impl Outside {
         Outside { bb: starting_files(&starting), bb_commit: 1, ..Outside::default() }
     }
 
-    fn id(&mut self) -> u64 {
+    pub(crate) fn id(&mut self) -> u64 {
         self.next += 1;
         self.next
     }
@@ -102,6 +102,7 @@ impl Outside {
             head_sha: sha(number * 1_000),
             base_branch: "main".into(),
             mergeable: Mergeable::Yes,
+            updated: None,
             merge_sha: None,
             rollup: Rollup::Pending,
             checks: Vec::new(),
@@ -159,6 +160,8 @@ impl Outside {
             }
             Effect::FindAdoptable { ask, .. } => Answer::Adoptable(Ok(self.adoptable(ask))),
             Effect::Look { ask, .. } => Answer::Look(Box::new(self.look(ask))),
+            Effect::PollTickets { uuids } => Answer::Polled(Ok(self.ticket_beats(uuids))),
+            Effect::PollPulls { pulls, branches } => Answer::Polled(Ok(self.pull_beats(pulls, branches))),
             Effect::MakeEnvironment { .. } if self.no_places => {
                 let says = "the setup script failed".to_owned();
                 Answer::EnvironmentMade(Err(Trouble::Refused { says }))

@@ -156,8 +156,9 @@ impl Sim {
             None => self.store.take().expect("the store was kept"),
         };
         self.began = self.now;
+        let sweep = self.weather.sweep;
         let settings =
-            Settings { debounce: 5 * SECOND, sweep: self.weather.sweep, grace: 5 * SECOND, ..self.settings.clone() };
+            Settings { debounce: 5 * SECOND, sweep, poll: sweep, grace: 5 * SECOND, ..self.settings.clone() };
         let (heart, recovered) =
             Heart::open_with(store, settings, self.tick(), decider(self.plant)).expect("the run begins");
         self.heart = Some(heart);
@@ -309,7 +310,7 @@ impl Sim {
             Effect::Look { .. } => self.rng.between(20, self.weather.looks_late),
             _ => wait,
         };
-        let read = matches!(started.effect, Effect::Look { .. } | Effect::FindAdoptable { .. } | Effect::ReadBb { .. });
+        let read = reads(&started.effect);
         let answer = if read && self.rng.chance(self.weather.looks_fail) {
             failed(&started.effect, self.rng.chance(300).then(|| self.tick().wall))
         } else if read
@@ -341,6 +342,7 @@ impl Sim {
     /// Rings for what changed outside.
     pub(crate) fn news_since(&mut self, before: &Outside) {
         let mut rings = Vec::new();
+        self.outside.touch(before);
         for (uuid, ticket) in &self.outside.tickets {
             if before.tickets.get(uuid) != Some(ticket) {
                 rings.push(About::Ticket { uuid: uuid.clone(), key: ticket.identifier.clone(), team: TEAM.into() });
@@ -355,7 +357,7 @@ impl Sim {
             self.deliveries += 1;
             let ring = Ring {
                 delivery: format!("d-{}", self.deliveries),
-                source: "sim".into(),
+                source: if matches!(about, About::Ticket { .. }) { "linear" } else { "github" }.into(),
                 what: "changed".into(),
                 about,
                 stale: false,
@@ -557,6 +559,18 @@ impl Sim {
     }
 }
 
+/// It only reads what is outside.
+fn reads(effect: &Effect) -> bool {
+    matches!(
+        effect,
+        Effect::Look { .. }
+            | Effect::FindAdoptable { .. }
+            | Effect::ReadBb { .. }
+            | Effect::PollTickets { .. }
+            | Effect::PollPulls { .. }
+    )
+}
+
 fn failed(effect: &Effect, limited: Option<Timestamp>) -> Answer {
     let trouble = match limited {
         Some(at) => Trouble::Later { at, says: "a limit".into() },
@@ -565,6 +579,7 @@ fn failed(effect: &Effect, limited: Option<Timestamp>) -> Answer {
     match effect {
         Effect::FindAdoptable { .. } => Answer::Adoptable(Err(trouble)),
         Effect::ReadBb { .. } => Answer::Bb(Err(trouble)),
+        Effect::PollTickets { .. } | Effect::PollPulls { .. } => Answer::Polled(Err(trouble)),
         _ => Answer::Look(Box::new(Err(trouble))),
     }
 }

@@ -56,7 +56,7 @@ impl Weather {
 
     pub fn storm(rng: &mut Rng) -> Weather {
         Weather {
-            rings_lost: [0, 200, 600][(rng.draw() % 3) as usize],
+            rings_lost: [0, 200, 600, 1_000][(rng.draw() % 4) as usize],
             rings_doubled: 200,
             rings_late: 20 * SECOND,
             looks_late: 5 * SECOND,

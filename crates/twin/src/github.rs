@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
 use crate::model::{Pull, Repo, State};
-use crate::{App, Error, github_checks, github_issues, github_json as js, github_merge, github_pulls};
+use crate::{App, Error, github_checks, github_graph, github_issues, github_json as js, github_merge, github_pulls};
 
 /// What handlers take from axum.
 pub type Shared = Ext<Arc<App>>;
@@ -163,18 +163,22 @@ static USED: AtomicU64 = AtomicU64::new(0);
 /// Token, limits and ETags around every route.
 async fn guard(Ext(app): Shared, request: Request, next: Next) -> Response {
     if !token(request.headers()).is_some_and(|t| app.github_knows(t)) {
-        return limits(Refusal::new(401, "Bad credentials").into_response(), false, false);
+        return limits(Refusal::new(401, "Bad credentials").into_response(), false, "core");
     }
     let get = request.method() == Method::GET;
-    let search = request.uri().path().starts_with("/github/search/");
+    let resource = match request.uri().path() {
+        path if path.contains("/search/") => "search",
+        path if path.ends_with("/graphql") => "graphql",
+        _ => "core",
+    };
     let known = request.headers().get(header::IF_NONE_MATCH).and_then(|v| v.to_str().ok()).map(str::to_owned);
     let answer = next.run(request).await;
     if !get || answer.status() != StatusCode::OK {
-        return limits(answer, true, search);
+        return limits(answer, true, resource);
     }
     let (mut parts, body) = answer.into_parts();
     let Ok(bytes) = axum::body::to_bytes(body, usize::MAX).await else {
-        return limits(Refusal::new(500, "Server Error").into_response(), true, search);
+        return limits(Refusal::new(500, "Server Error").into_response(), true, resource);
     };
     let tag = format!("\"{}\"", hex::encode(Sha256::digest(&bytes)));
     if let Ok(value) = HeaderValue::from_str(&format!("W/{tag}")) {
@@ -186,14 +190,14 @@ async fn guard(Ext(app): Shared, request: Request, next: Next) -> Response {
         parts.status = StatusCode::NOT_MODIFIED;
         parts.headers.remove(header::CONTENT_LENGTH);
         // An unchanged answer is free.
-        return limits(Response::from_parts(parts, Body::empty()), false, search);
+        return limits(Response::from_parts(parts, Body::empty()), false, resource);
     }
-    limits(Response::from_parts(parts, Body::from(bytes)), true, search)
+    limits(Response::from_parts(parts, Body::from(bytes)), true, resource)
 }
 
-fn limits(mut answer: Response, counts: bool, search: bool) -> Response {
+fn limits(mut answer: Response, counts: bool, resource: &str) -> Response {
     let used = if counts { USED.fetch_add(1, Ordering::Relaxed) + 1 } else { USED.load(Ordering::Relaxed) };
-    let (limit, resource) = if search { (30, "search") } else { (5000, "core") };
+    let limit = if resource == "search" { 30 } else { 5000 };
     let hour = jiff::Timestamp::now().as_second() / 3600 * 3600 + 3600;
     let used = used % limit;
     for (name, value) in [
@@ -235,6 +239,7 @@ pub fn router(app: &Arc<App>) -> Router<Arc<App>> {
     let at = |tail: &str| format!("{r}{tail}");
     let api = Router::new()
         .route("/user", get(viewer))
+        .route("/graphql", post(github_graph::graphql))
         .route(r, get(github_checks::repository))
         .route(&at("/branches/{*branch}"), get(github_checks::branch))
         .route(&at("/commits/{*rest}"), get(github_checks::commits))

@@ -47,7 +47,8 @@ pub fn time(at: Timestamp) -> String {
     Timestamp::from_second(at.as_second()).unwrap_or(at).to_string()
 }
 
-fn node(kind: &str, id: u64) -> String {
+/// An id as GraphQL has it.
+pub fn node(kind: &str, id: u64) -> String {
     base64::engine::general_purpose::STANDARD.encode(format!("{kind}{id}"))
 }
 

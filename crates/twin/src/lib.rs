@@ -15,6 +15,7 @@ mod git;
 mod githttp;
 mod github;
 mod github_checks;
+mod github_graph;
 mod github_issues;
 mod github_json;
 mod github_merge;
@@ -40,6 +41,7 @@ use axum::Router;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+pub use github_graph::sdl as github_sdl;
 pub use linear_schema::sdl;
 use world::{Tx, World};
 

@@ -98,6 +98,22 @@ pub struct IdComparator {
     pub nin: Option<Vec<ID>>,
 }
 
+/// Compares a ticket's id.
+#[derive(InputObject, Clone, Default)]
+#[graphql(name = "IssueIDComparator")]
+pub struct IssueIdComparator {
+    pub eq: Option<ID>,
+    #[graphql(name = "in")]
+    pub one_of: Option<Vec<ID>>,
+}
+
+impl IssueIdComparator {
+    fn fits(&self, t: &Ticket) -> bool {
+        self.eq.as_ref().is_none_or(|x| x.as_str() == t.id)
+            && self.one_of.as_ref().is_none_or(|x| x.iter().any(|y| y.as_str() == t.id))
+    }
+}
+
 impl IdComparator {
     fn fits(&self, v: &str) -> bool {
         self.eq.as_ref().is_none_or(|x| x.as_str() == v)
@@ -189,6 +205,7 @@ pub struct IssueLabelCollectionFilter {
 
 #[derive(InputObject, Clone, Default)]
 pub struct IssueFilter {
+    pub id: Option<IssueIdComparator>,
     pub and: Option<Vec<IssueFilter>>,
     pub or: Option<Vec<IssueFilter>>,
     pub team: Option<TeamFilter>,
@@ -281,7 +298,8 @@ impl IssueLabelCollectionFilter {
 impl IssueFilter {
     /// Whether a ticket passes.
     pub fn fits(&self, state: &State, t: &Ticket) -> bool {
-        all(self.and.as_ref(), |fs| fs.iter().all(|f| f.fits(state, t)))
+        all(self.id.as_ref(), |f| f.fits(t))
+            && all(self.and.as_ref(), |fs| fs.iter().all(|f| f.fits(state, t)))
             && all(self.or.as_ref(), |fs| fs.iter().any(|f| f.fits(state, t)))
             && all(self.team.as_ref(), |f| f.fits(state, &t.team))
             && all(self.labels.as_ref(), |f| f.fits(state, &t.labels))

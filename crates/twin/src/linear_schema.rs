@@ -384,12 +384,17 @@ impl Issue {
         ctx: &Context<'_>,
         first: Option<i32>,
         after: Option<String>,
+        order_by: Option<PaginationOrderBy>,
     ) -> Answer<CommentConnection> {
         let state = state(ctx)?;
         let mut all: Vec<Comment> =
             state.notes.values().filter(|n| n.ticket == self.0.id).cloned().map(Comment).collect();
         // The real service lists the newest first.
-        all.sort_by(|a, b| (b.0.created_at, &b.0.id).cmp(&(a.0.created_at, &a.0.id)));
+        let key = |c: &Comment| match order_by {
+            Some(PaginationOrderBy::UpdatedAt) => c.0.updated_at,
+            _ => c.0.created_at,
+        };
+        all.sort_by(|a, b| (key(b), &b.0.id).cmp(&(key(a), &a.0.id)));
         let (nodes, page_info) = cut(all, |c| c.0.id.clone(), first, after)?;
         Ok(CommentConnection { nodes, page_info })
     }

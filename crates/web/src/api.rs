@@ -14,7 +14,7 @@ use stewards_core::bus::{Claim, ClaimRow, OwedRow, check_epoch, claim_key, claim
 use stewards_core::config::Skill;
 use stewards_core::ids::ThreadId;
 use stewards_core::machine::{Caller, World};
-use stewards_core::ports::AgentInfo;
+use stewards_core::ports::{AgentInfo, Quota};
 use stewards_core::refusal::{Exit, Refusal};
 use stewards_core::stewards::{self, Binding, LinkedPull};
 use stewards_core::threads::{
@@ -38,6 +38,8 @@ pub(crate) fn router() -> Router<Web> {
         .route("/interactions", get(interactions))
         .route("/environments", get(environments))
         .route("/agents", get(agents))
+        .route("/services", get(services))
+        .route("/quotas", get(quotas))
         .route("/skills", get(skills))
         .route("/claims", get(claims))
         .route("/claims/check", get(claim))
@@ -112,6 +114,14 @@ async fn environments(State(web): State<Web>) -> Json<Vec<EnvironmentRow>> {
         row.bytes = row.path.as_ref().and_then(|p| sizes.get(p)).copied();
     }
     Json(rows)
+}
+
+async fn services(State(web): State<Web>) -> Json<Vec<stewards::ServiceRow>> {
+    Json(stewards::service_rows(&web.engine.now().world))
+}
+
+async fn quotas(State(web): State<Web>) -> Json<Vec<Quota>> {
+    Json(web.engine.quotas())
 }
 
 async fn agents(State(web): State<Web>) -> Json<Vec<AgentInfo>> {

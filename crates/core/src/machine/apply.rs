@@ -4,14 +4,16 @@ use super::{Fact, Project, Subject, World};
 use crate::config::Config;
 use crate::ids::{BindingId, NeedId, ProjectId};
 use crate::moment::Moment;
-use crate::snapshot::PullState;
+use crate::ports::Service;
+use crate::snapshot::{Beat, PullState};
 use crate::stewards::{Binding, LinkedPull, Need, News, RingWindow, Standing};
+use std::collections::BTreeMap;
 
 /// Folds one fact into the rows. `at` is the moment of the event that left it;
 /// a fact about a row that is not there changes nothing.
 pub fn apply(world: &mut World, subject: &Subject, fact: &Fact, at: &Moment) {
     match subject {
-        Subject::Host => host(world, fact),
+        Subject::Host => host(world, fact, at),
         Subject::Project(id) => project(world, id, fact, at),
         Subject::Binding(id) => binding(world, id, fact, at),
         Subject::Thread(id) => super::apply_thread::apply(world, id, fact, at),
@@ -20,12 +22,35 @@ pub fn apply(world: &mut World, subject: &Subject, fact: &Fact, at: &Moment) {
     }
 }
 
-fn host(world: &mut World, fact: &Fact) {
+fn host(world: &mut World, fact: &Fact, at: &Moment) {
     let host = &mut world.host;
     match fact {
         Fact::RunBegan { run, settings } => {
             host.run = *run;
             host.settings = settings.clone();
+        }
+        Fact::DeliveryTaken { source, .. } => {
+            if let Some(service) = Service::ALL.into_iter().find(|s| s.word() == source) {
+                host.polls.entry(service).or_default().heard = Some(at.wall);
+            }
+        }
+        Fact::PollBegan { service, next, running } => {
+            let poll = host.polls.entry(*service).or_default();
+            poll.next = Some(next.clone());
+            poll.running = *running;
+        }
+        Fact::PollEnded { service, missed, trouble, again } => {
+            let poll = host.polls.entry(*service).or_default();
+            poll.running = false;
+            poll.ended = Some(at.wall);
+            poll.trouble = trouble.clone();
+            if *missed {
+                poll.missed = Some(at.wall);
+                poll.next = Some(at.after(host.settings.poll.min(host.settings.sweep)));
+            }
+            if let Some(again) = again {
+                poll.next = Some(again.clone());
+            }
         }
         Fact::AllStopped { on } => host.stopped = *on,
         Fact::ProviderLimited { provider, limit } => {
@@ -127,6 +152,8 @@ fn binding(world: &mut World, id: &BindingId, fact: &Fact, at: &Moment) {
             look_again: None,
             computing: 0,
             sets: None,
+            beats: BTreeMap::new(),
+            full_look: None,
             failed_looks: 0,
             trouble: None,
             news: Vec::new(),
@@ -163,6 +190,8 @@ fn binding(world: &mut World, id: &BindingId, fact: &Fact, at: &Moment) {
     let Some(row) = world.bindings.get_mut(id) else { return };
     match fact {
         Fact::RingJoined { why, closes } => {
+            // There is something new to be read, however often the last was read again.
+            row.computing = 0;
             let window = row.window.get_or_insert_with(|| RingWindow { closes: closes.clone(), why: Vec::new() });
             if !window.why.contains(why) && window.why.len() < 20 {
                 window.why.push(why.clone());
@@ -179,7 +208,7 @@ fn binding(world: &mut World, id: &BindingId, fact: &Fact, at: &Moment) {
             row.failed_looks += 1;
             row.look_again = Some(again.clone());
         }
-        Fact::Observed { snapshot, title, url, key, state, pulls } => {
+        Fact::Observed { snapshot, title, url, key, state, pulls, behind, full_look } => {
             row.look = None;
             row.trouble = None;
             row.failed_looks = 0;
@@ -192,9 +221,15 @@ fn binding(world: &mut World, id: &BindingId, fact: &Fact, at: &Moment) {
             }
             row.state = state.clone();
             row.pulls = merged_pulls(&row.pulls, pulls);
-            if !row.computing_now() {
+            row.full_look = full_look.clone();
+            if !row.computing_now() && !behind {
                 row.computing = 0;
             }
+        }
+        Fact::BeatIs { key, beat } => {
+            let known = row.beats.get(key).and_then(|b| b.merges);
+            let merges = beat.merges.or(known);
+            row.beats.insert(key.clone(), Beat { merges, ..beat.clone() });
         }
         Fact::StateIsSet { state } => row.sets = state.clone(),
         Fact::LookAgain { at } => {

@@ -4,6 +4,7 @@ use super::{Answer, Effect, Event, Fact, Fate, Outcome, Subject, View};
 use crate::bus;
 use crate::ids::EffectId;
 use crate::moment::Moment;
+use crate::ports::Service;
 use crate::projects;
 use crate::refusal::Refusal;
 use crate::stewards;
@@ -24,6 +25,7 @@ pub fn decide(view: &View<'_>, event: &Event, now: &Moment) -> Result<Outcome, R
         Event::Switched { project, on } => projects::switched(out, project, *on)?,
         Event::ProjectDeleted { caller, project, yes } => projects::delete(out, caller, project, *yes)?,
         Event::SweepDue { project } => stewards::sweep_due(out, project),
+        Event::PollDue { service } => stewards::poll_due(out, *service),
         Event::Rang(ring) => stewards::rang(out, view, ring),
         Event::LookDue { binding } => stewards::look_due(out, binding),
         Event::WakeDue { binding } => stewards::wake_due(out, view, binding),
@@ -148,6 +150,8 @@ fn answered(out: &mut Outcome, view: &View<'_>, id: &EffectId, effect: &Effect, 
         (Effect::Write { binding, write }, Answer::Written(result)) => {
             stewards::merge_answered(out, binding, write, result, attempts);
         }
+        (Effect::PollTickets { .. }, Answer::Polled(beats)) => stewards::polled(out, Service::Linear, beats),
+        (Effect::PollPulls { .. }, Answer::Polled(beats)) => stewards::polled(out, Service::GitHub, beats),
         (Effect::WriteTicket { thread, write }, Answer::Written(result)) => {
             threads::ticket_written(out, thread, write, result, attempts);
         }

@@ -1,10 +1,10 @@
 //! What is to be done outside, after the commit that decided it.
 
 use super::Subject;
-use crate::entity::PullKey;
+use crate::entity::{PullKey, RepoName};
 use crate::ids::{BindingId, EffectId, ProjectId, ThreadId, TurnId};
 use crate::ports::{BbFiles, Removed, RepoSpec, Steered, TurnEnd};
-use crate::snapshot::{AdoptAsk, Found, LookAsk, Snapshot};
+use crate::snapshot::{AdoptAsk, Beats, Found, LookAsk, Snapshot};
 use crate::threads::{AskReply, ContextUse, Tokens};
 use crate::tickets::TicketWrite;
 use crate::trouble::Trouble;
@@ -40,6 +40,14 @@ pub enum Effect {
     Look {
         binding: BindingId,
         ask: LookAsk,
+    },
+    /// One line each, for comparing.
+    PollTickets {
+        uuids: Vec<String>,
+    },
+    PollPulls {
+        pulls: Vec<PullKey>,
+        branches: Vec<(RepoName, String)>,
     },
     MakeEnvironment {
         thread: ThreadId,
@@ -97,6 +105,8 @@ impl Effect {
             Effect::ReadBb { spec } => format!("read-bb:{}", spec.project),
             Effect::FindAdoptable { project, .. } => format!("find:{project}"),
             Effect::Look { binding, .. } => format!("look:{binding}"),
+            Effect::PollTickets { .. } => "poll:linear".into(),
+            Effect::PollPulls { .. } => "poll:github".into(),
             Effect::MakeEnvironment { thread, .. } => format!("make:{thread}"),
             Effect::RemoveEnvironment { thread, .. } => format!("remove:{thread}"),
             Effect::Measure { .. } => "measure".to_owned(),
@@ -125,7 +135,7 @@ impl Effect {
         match self {
             Effect::Checkout { spec } | Effect::ReadBb { spec } => Subject::Project(spec.project.clone()),
             Effect::FindAdoptable { project, .. } => Subject::Project(project.clone()),
-            Effect::Measure { .. } => Subject::Host,
+            Effect::Measure { .. } | Effect::PollTickets { .. } | Effect::PollPulls { .. } => Subject::Host,
             Effect::Look { binding, .. } | Effect::Write { binding, .. } => Subject::Binding(binding.clone()),
             Effect::MakeEnvironment { thread, .. }
             | Effect::RemoveEnvironment { thread, .. }
@@ -153,6 +163,7 @@ pub enum Answer {
     Bb(Result<BbFiles, Trouble>),
     Adoptable(Result<Vec<Found>, Trouble>),
     Look(Box<Result<Snapshot, Trouble>>),
+    Polled(Result<Beats, Trouble>),
     EnvironmentMade(Result<PathBuf, Trouble>),
     EnvironmentRemoved(Result<Removed, Trouble>),
     /// Bytes.

@@ -4,7 +4,7 @@ use super::{Answer, Effect, Settings, Subject};
 use crate::bus::{ClaimAsk, Draft};
 use crate::entity::{PullKey, RepoName};
 use crate::ids::{AskId, BindingId, EffectId, MessageId, NeedId, ProjectId, ThreadId, TurnId};
-use crate::ports::Ring;
+use crate::ports::{Ring, Service};
 use crate::refusal::Refusal;
 use crate::snapshot::Pull;
 use crate::stewards::Report;
@@ -57,6 +57,10 @@ pub enum Event {
     },
     SweepDue {
         project: ProjectId,
+    },
+    /// It is time to ask a service what has changed.
+    PollDue {
+        service: Service,
     },
     /// A webhook, verified.
     Rang(Ring),
@@ -277,7 +281,11 @@ impl Event {
             Caller::Thread(id) => Subject::Thread(id.clone()),
         };
         match self {
-            Event::RunBegan { .. } | Event::ProjectAdded { .. } | Event::Rang(_) | Event::MeasureDue => Subject::Host,
+            Event::RunBegan { .. }
+            | Event::ProjectAdded { .. }
+            | Event::Rang(_)
+            | Event::MeasureDue
+            | Event::PollDue { .. } => Subject::Host,
             Event::Switched { project, .. } | Event::SweepDue { project } => Subject::Project(project.clone()),
             Event::LookDue { binding }
             | Event::WakeDue { binding }
@@ -342,6 +350,11 @@ impl Event {
         {
             let hash = crate::text::hash(&snapshot.body());
             return serde_json::json!({ "answered": { "id": id, "effect": effect, "snapshot": hash, "attempts": attempts } });
+        }
+        // What differs in a poll is kept by the facts that follow from it.
+        if let Event::Answered { id, effect, answer: Answer::Polled(Ok(beats)), attempts } = self {
+            let (poll, lines) = (effect.name(), beats.len());
+            return serde_json::json!({ "polled": { "id": id, "effect": poll, "lines": lines, "attempts": attempts } });
         }
         serde_json::to_value(self).unwrap_or_default()
     }

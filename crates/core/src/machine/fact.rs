@@ -6,7 +6,8 @@ use crate::config::Config;
 use crate::entity::{Entity, PullKey, RepoName};
 use crate::ids::{AskId, BindingId, EffectId, MessageId, ProjectId, ThreadId, TurnId};
 use crate::moment::Deadline;
-use crate::ports::TurnEnd;
+use crate::ports::{Service, TurnEnd};
+use crate::snapshot::Beat;
 use crate::stewards::{EndReason, LinkedPull, NeedKind, News, Report};
 use crate::threads::{
     Can, ChangeState, ContextUse, Environment, EnvironmentState, Limit, ModelName, Notice, Pending, Permission, Queued,
@@ -28,6 +29,20 @@ pub enum Fact {
         delivery: String,
         source: String,
         what: String,
+    },
+    /// A service is asked what has changed, if there is anything to ask for.
+    PollBegan {
+        service: Service,
+        next: Deadline,
+        running: bool,
+    },
+    PollEnded {
+        service: Service,
+        /// Something had changed that no webhook told of, though they did come.
+        missed: bool,
+        trouble: Option<String>,
+        /// Not to be asked before.
+        again: Option<Deadline>,
     },
     /// Every agent at once, or on again.
     AllStopped {
@@ -122,8 +137,19 @@ pub enum Fact {
         key: String,
         state: Option<String>,
         pulls: Vec<LinkedPull>,
+        /// A poll has seen a newer state than this answer.
+        #[serde(default)]
+        behind: bool,
+        /// When it is looked at again whatever is heard.
+        #[serde(default)]
+        full_look: Option<Deadline>,
     },
     /// Something was still being computed: it is looked at again then.
+    /// What a poll said of an entity, where it differs.
+    BeatIs {
+        key: String,
+        beat: Beat,
+    },
     /// A thread of its own is setting this state; nothing, where that failed.
     StateIsSet {
         state: Option<String>,

@@ -4,7 +4,7 @@ use super::{Event, Subject, World};
 use crate::bus::{forgetting_deadline, forgetting_is_due, settling_deadlines, settling_is_due};
 use crate::moment::{Deadline, Moment};
 use crate::snapshot::PullState;
-use crate::stewards::{Binding, NeedKind, Standing, gate};
+use crate::stewards::{Binding, NeedKind, Standing, full_look_is_due, gate, poll_deadlines, polls_due};
 use crate::threads::{
     EnvironmentKind, EnvironmentState, Status, Thread, can_begin, can_steer, capped, compaction_is_due, hindrance,
     measure_is_due, next_change, of_no_use,
@@ -19,6 +19,9 @@ pub fn plan(world: &World, now: &Moment) -> Vec<(Subject, Event)> {
         if due {
             all.push((Subject::Project(project.id.clone()), Event::SweepDue { project: project.id.clone() }));
         }
+    }
+    for service in polls_due(world, now) {
+        all.push((Subject::Host, Event::PollDue { service }));
     }
     for binding in world.bindings.values() {
         let subject = || Subject::Binding(binding.id.clone());
@@ -114,9 +117,12 @@ pub fn next_deadline(world: &World, now: &Moment) -> Option<Deadline> {
         let warm = t.warm.as_ref().filter(|d| d.run == now.run);
         next_change(world, t).chain(&t.notices_by).chain(warm).chain(&t.remove_by)
     });
+    let full = world.bindings.values().filter(|b| b.live()).filter_map(|b| b.full_look.as_ref());
     let measure = world.host.measure.as_ref().filter(|_| world.host.settings.worktrees_max > 0);
     sweeps
         .chain(measure)
+        .chain(poll_deadlines(world))
+        .chain(full)
         .chain(forgetting_deadline(world))
         .chain(windows)
         .chain(again)
@@ -137,7 +143,7 @@ fn look_is_due(world: &World, binding: &Binding, now: &Moment) -> bool {
     let again = binding.look_again.as_ref().is_some_and(|d| d.due(now));
     let steward = binding.steward.as_ref().and_then(|s| world.threads.get(s));
     let at_work = binding.live() && steward.is_some_and(|t| t.status.busy());
-    (closed || again) && !at_work && binding.merging.is_none()
+    (closed || again || full_look_is_due(binding, now)) && !at_work && binding.merging.is_none()
 }
 
 /// Leave to start workers depends on neighbours, so only here is it granted:

@@ -7,9 +7,9 @@ use crate::config::Config;
 use crate::entity::{PullKey, RepoName};
 use crate::ids::{BindingId, NeedId, ProjectId, ThreadId};
 use crate::moment::Deadline;
-use crate::ports::RepoSpec;
+use crate::ports::{RepoSpec, Service};
 use crate::snapshot::Snapshot;
-use crate::stewards::{Binding, Need};
+use crate::stewards::{Binding, Need, Poll};
 use crate::threads::{EnvironmentKind, Limit, Permission, Role, Thread};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -73,6 +73,8 @@ pub struct Settings {
     pub debounce: Millis,
     /// Between two sweeps of a project.
     pub sweep: Millis,
+    /// Between two polls of a service whose webhooks do not reach this machine.
+    pub poll: Millis,
     /// Turns that one thread may begin within an hour; 0 for no cap.
     pub turns_per_hour: u32,
     /// Turns that may be live at once, and of one project.
@@ -111,6 +113,7 @@ impl Default for Settings {
         Settings {
             debounce: 5_000,
             sweep: 30 * 60_000,
+            poll: 60_000,
             turns_per_hour: 30,
             max_live: 12,
             max_live_project: 8,
@@ -141,6 +144,9 @@ pub struct Host {
     pub stopped: bool,
     /// Providers that take no turns for now.
     pub limits: BTreeMap<String, Limit>,
+    /// What is known of each service's doorbell.
+    #[serde(default)]
+    pub polls: BTreeMap<Service, Poll>,
     /// When the worktrees' disk is measured again.
     pub measure: Option<Deadline>,
 }

@@ -5,7 +5,7 @@ use super::report::Report;
 use crate::entity::{Entity, PullKey};
 use crate::ids::{BindingId, EffectId, NeedId, ProjectId, ThreadId};
 use crate::moment::Deadline;
-use crate::snapshot::{Mergeable, PullState};
+use crate::snapshot::{Beats, Mergeable, PullState};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
@@ -86,6 +86,12 @@ pub struct Binding {
     pub steward: Option<ThreadId>,
     /// The entity's state by its own name.
     pub state: Option<String>,
+    /// What polls said last, by entity.
+    #[serde(default)]
+    pub beats: Beats,
+    /// It is looked at then, whatever is heard until.
+    #[serde(default)]
+    pub full_look: Option<Deadline>,
     /// A thread of its own set this state; once it is seen, it is no news.
     #[serde(default)]
     pub sets: Option<String>,

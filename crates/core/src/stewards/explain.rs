@@ -76,6 +76,15 @@ pub fn line(fact: &Fact) -> Option<String> {
         Fact::RingJoined { why, .. } => format!("rang: {why}"),
         Fact::LookBegan { .. } => "looking".into(),
         Fact::LookFailed { says, .. } => format!("could not be read, so nothing changes: {says}"),
+        Fact::PollBegan { .. } | Fact::BeatIs { .. } | Fact::PollEnded { missed: false, trouble: None, .. } => {
+            return None;
+        }
+        Fact::PollEnded { service, trouble: Some(says), .. } => {
+            format!("{} could not be asked what changed: {says}", service.name())
+        }
+        Fact::PollEnded { service, .. } => {
+            format!("a webhook of {} was missed: it is asked more often until one comes", service.name())
+        }
         Fact::LookAgain { .. } | Fact::StateIsSet { .. } => return None,
         Fact::Observed { state, pulls, .. } => observed(state.as_deref(), pulls),
         Fact::Adopted { steward } => format!("adopted: its steward is {steward}"),

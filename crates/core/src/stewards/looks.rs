@@ -4,6 +4,7 @@ use super::binding::{Binding, EndReason, News, Standing};
 use super::diff::{Change, changes};
 use super::ending;
 use super::gate::LinkedPull;
+use super::polls;
 use crate::entity::RepoName;
 use crate::ids::BindingId;
 use crate::machine::{Effect, Fact, Outcome, View};
@@ -139,8 +140,8 @@ fn observe(out: &mut Outcome, view: &View<'_>, binding: &Binding, snapshot: &Sna
     }
 }
 
-/// The host computes whether a pull merges when it is asked, so the answer is
-/// read a little later: 2 s, 4 s, …, six times; then the next ring or sweep does.
+/// The host computes whether a pull merges when it is asked, and services answer from
+/// copies that may be old, so such an answer is read again a little later: 2 s, 4 s, …, six times; then the next ring or sweep does.
 const COMPUTING: u32 = 6;
 
 /// Records what was seen: the body once per content, the row always.
@@ -165,8 +166,12 @@ fn keep(out: &mut Outcome, binding: &Binding, snapshot: &Snapshot) {
     };
     out.keep = Some((body_hash.clone(), snapshot.clone()));
     let again = out.now.after(2_000 << binding.computing.min(COMPUTING));
-    out.binding(&binding.id, Fact::Observed { snapshot: body_hash, title: one_line(&title), url, key, state, pulls });
-    let waits = out.world.bindings.get(&binding.id).is_some_and(|b| b.computing_now() && b.computing < COMPUTING);
+    let behind = out.world.bindings.get(&binding.id).is_some_and(|b| polls::behind(b, snapshot));
+    let full_look = Some(polls::full_look(&out.now));
+    let title = one_line(&title);
+    out.binding(&binding.id, Fact::Observed { snapshot: body_hash, title, url, key, state, pulls, behind, full_look });
+    let unsettled = |b: &Binding| (b.computing_now() || behind) && b.computing < COMPUTING;
+    let waits = out.world.bindings.get(&binding.id).is_some_and(unsettled);
     if waits {
         out.binding(&binding.id, Fact::LookAgain { at: again });
     }

@@ -10,6 +10,7 @@ mod gate;
 mod looks;
 mod marks;
 mod merge;
+mod polls;
 mod report;
 mod rings;
 mod rows;
@@ -28,6 +29,8 @@ pub use gate::{LinkedPull, Verdict, gate, no_longer_mergeable};
 pub use looks::{look_due, look_failed, looked};
 pub use marks::{Marker, is_signed, parse_marker, sign};
 pub use merge::{merge_answered, merge_item_due, merge_pressed, need_done, pull_opened, wrote};
+pub use polls::{Poll, ServiceRow, key, poll_due, polled, service_rows};
+pub(crate) use polls::{deadlines as poll_deadlines, due as polls_due, full_look_is_due};
 pub use report::{Actor, Report, after_report, reported};
 pub use rings::{pull_of_url, rang, ring, sweep_due, swept};
 pub use rows::{

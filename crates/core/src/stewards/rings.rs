@@ -110,27 +110,35 @@ fn candidate(out: &mut Outcome, project: &ProjectId, found: &Found, why: &str) {
     ring(out, &id, why);
 }
 
-/// A sweep is the backstop of every lost ring: the configuration is read, what
-/// may be adopted is searched, and every live effort is looked at.
+/// A sweep is the backstop of lost rings: the configuration is read, and what may be
+/// adopted is searched. What is watched already is asked for by polls.
 pub fn sweep_due(out: &mut Outcome, id: &ProjectId) {
     let Some(project) = out.world.projects.get(id).filter(|p| p.on && !p.sweeping) else { return };
     let spec = project.spec();
-    let ask = project.config.project.as_ref().map(|f| AdoptAsk { label: f.label.clone(), teams: f.teams.clone() });
     let checkout = project.checkout.is_some();
     let next = out.now.after(out.world.host.settings.sweep);
     out.project(id, Fact::SweepBegan { next });
     // A checkout that was given up is tried again; one in the air is the same one.
     out.effect(if checkout { Effect::ReadBb { spec } } else { Effect::Checkout { spec } });
+    look_for(out, id);
+}
+
+/// Looks for what may be adopted, between two sweeps.
+pub fn find(out: &mut Outcome, id: &ProjectId) {
+    let Some(project) = out.world.projects.get(id).filter(|p| p.on && !p.sweeping) else { return };
+    let Some(next) = project.next_sweep.clone() else { return };
+    out.project(id, Fact::SweepBegan { next });
+    look_for(out, id);
+}
+
+fn look_for(out: &mut Outcome, id: &ProjectId) {
+    let file = out.world.projects.get(id).and_then(|p| p.config.project.as_ref());
+    let ask = file.map(|f| AdoptAsk { label: f.label.clone(), teams: f.teams.clone() });
     match ask.filter(|a| !a.teams.is_empty()) {
         Some(ask) => {
             out.effect(Effect::FindAdoptable { project: id.clone(), ask });
         }
         None => out.project(id, Fact::SweepEnded { found: 0, trouble: None }),
-    }
-    let live: Vec<BindingId> =
-        out.world.bindings.values().filter(|b| b.live() && b.project == *id).map(|b| b.id.clone()).collect();
-    for binding in live {
-        ring(out, &binding, "sweep");
     }
 }
 

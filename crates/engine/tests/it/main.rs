@@ -20,6 +20,8 @@ struct Outside {
     tickets: BTreeMap<String, Ticket>,
     pulls: BTreeMap<PullKey, Pull>,
     merges: Mutex<u32>,
+    /// Nothing may be asked in the background.
+    full: Option<Trouble>,
 }
 
 fn gone<T>(what: &str) -> Result<T, Trouble> {
@@ -35,6 +37,15 @@ impl Tickets for Outside {
     }
     fn adoptable<'a>(&'a self, _: &'a AdoptAsk) -> Try<'a, Vec<Found>> {
         Box::pin(async { Ok(Vec::new()) })
+    }
+    fn beats<'a>(&'a self, _: &'a [String]) -> Try<'a, Beats> {
+        Box::pin(async { Ok(Beats::new()) })
+    }
+    fn room(&self) -> Result<(), Trouble> {
+        self.full.clone().map_or(Ok(()), Err)
+    }
+    fn quotas(&self) -> Vec<Quota> {
+        Vec::new()
     }
     fn search<'a>(&'a self, _: &'a TicketSearch) -> Try<'a, Vec<TicketLine>> {
         Box::pin(async { Ok(Vec::new()) })
@@ -63,6 +74,15 @@ impl Pulls for Outside {
     }
     fn pull<'a>(&'a self, key: &'a PullKey) -> Try<'a, Pull> {
         Box::pin(async move { self.pulls.get(key).cloned().map_or_else(|| gone("the pull"), Ok) })
+    }
+    fn beats<'a>(&'a self, _: &'a [PullKey], _: &'a [(RepoName, String)]) -> Try<'a, Beats> {
+        Box::pin(async { Ok(Beats::new()) })
+    }
+    fn room(&self) -> Result<(), Trouble> {
+        self.full.clone().map_or(Ok(()), Err)
+    }
+    fn quotas(&self) -> Vec<Quota> {
+        Vec::new()
     }
     fn of_branch<'a>(&'a self, _: &'a RepoName, _: &'a str) -> Try<'a, Vec<PullKey>> {
         Box::pin(async { Ok(Vec::new()) })
@@ -155,6 +175,7 @@ fn pull(number: u64) -> Pull {
         head_sha: head,
         base_branch: "main".into(),
         mergeable: Mergeable::Yes,
+        updated: None,
         merge_sha: None,
         rollup: Rollup::Green,
         checks: Vec::new(),
@@ -244,4 +265,33 @@ async fn a_comment_whose_answer_was_lost_is_looked_for_before_it_is_written_agai
     assert!(!comment("x").repeatable());
     assert_eq!(done(Outside::default(), comment("there"), true).await, (Answer::Written(Ok("found".into())), 0));
     assert_eq!(done(Outside::default(), comment("lost"), true).await, (Answer::Written(Ok("written".into())), 1));
+}
+
+#[tokio::test]
+async fn where_the_owners_share_begins_nothing_is_asked_in_the_background() {
+    let at = "2026-03-01T12:00:00Z".parse().unwrap();
+    let full = || Outside {
+        full: Some(Trouble::Later { at, says: "40 % are kept free".into() }),
+        tickets: BTreeMap::from([("u".to_owned(), ticket(&[]))]),
+        ..Outside::default()
+    };
+    let later = |answer: &Answer| match answer {
+        Answer::Look(look) => matches!(look.as_ref(), Err(Trouble::Later { .. })),
+        Answer::Polled(Err(Trouble::Later { .. })) | Answer::Adoptable(Err(Trouble::Later { .. })) => true,
+        _ => false,
+    };
+    let ask = AdoptAsk { label: "bb-managed".into(), teams: vec!["DEMO".into()] };
+    for effect in [
+        look(),
+        Effect::PollTickets { uuids: vec!["u".into()] },
+        Effect::PollPulls { pulls: vec![key(7)], branches: Vec::new() },
+        Effect::FindAdoptable { project: stewards_core::ids::ProjectId("p".into()), ask },
+    ] {
+        let (answer, _) = done(full(), effect.clone(), false).await;
+        assert!(later(&answer), "{effect:?}: {answer:?}");
+    }
+    // What somebody waits for is asked.
+    let write = Write::Comment { pull: key(7), marker: "m".into(), body: "b".into() };
+    let effect = Effect::Write { binding: BindingId("b".into()), write };
+    assert_eq!(done(full(), effect, false).await.0, Answer::Written(Ok("1".into())));
 }

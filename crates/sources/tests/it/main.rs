@@ -7,6 +7,7 @@ mod github;
 mod linear;
 mod linear_write;
 mod logins;
+mod polls;
 mod recorded;
 mod stub;
 mod twin;

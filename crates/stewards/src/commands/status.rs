@@ -7,7 +7,7 @@ use crate::out::{self, Outcome};
 use crate::settings::{self, Secrets};
 use serde_json::{Value, json};
 use std::path::Path;
-use stewards_core::stewards::{needs, project_rows};
+use stewards_core::stewards::{needs, project_rows, service_rows};
 use stewards_core::threads::{environment_rows, thread_rows};
 use stewards_store::Reader;
 
@@ -22,10 +22,10 @@ pub fn status(dir: Option<&Path>, json: bool) -> Outcome {
     let logins = login::asked(&home)?;
     let agents = lists::all_agents(dir)?;
     let file = home.join(stewards_store::FILE);
-    let [projects, threads, waits, places] = match &client {
+    let [projects, threads, waits, places, services] = match &client {
         Ok(client) if daemon.is_some() => {
-            let [a, b, c, d] = ["/api/projects", "/api/threads", "/api/needs", "/api/environments"];
-            [client.get(a)?, client.get(b)?, client.get(c)?, client.get(d)?]
+            let get = |what: &str| client.get(&format!("/api/{what}"));
+            [get("projects")?, get("threads")?, get("needs")?, get("environments")?, get("services")?]
         }
         _ if file.exists() => {
             let w = Reader::open(&file)?.world()?;
@@ -35,25 +35,31 @@ pub fn status(dir: Option<&Path>, json: bool) -> Outcome {
                 value(&thread_rows(&w, &offline(&w))),
                 value(&needs(&w)),
                 value(&environment_rows(&w)),
+                value(&service_rows(&w)),
             ];
             rows.map(Option::unwrap_or_default)
         }
         // Nothing has ever run here.
         _ => Default::default(),
     };
-    let [projects, threads, waits, places] =
-        [projects, threads, waits, places].map(|rows: Value| rows.as_array().cloned().unwrap_or_default());
+    let [projects, threads, waits, places, services] =
+        [projects, threads, waits, places, services].map(|rows: Value| rows.as_array().cloned().unwrap_or_default());
     let secrets: Secrets = settings::read(&home.join("secrets.json"))?;
     let hooks = json!({ "linear": !secrets.linear_webhook.is_empty(), "github": !secrets.github_webhook.is_empty() });
     let database = std::fs::metadata(&file).map_or(0, |m| m.len());
     let worktrees: u64 = places.iter().filter_map(|p| p["bytes"].as_u64()).sum();
     let live = threads.iter().filter(|t| ["starting", "active"].contains(&text(&t["status"]).as_str())).count();
     let open = threads.iter().filter(|t| t["archived"] != true).count();
+    let quotas: Vec<Value> = match &client {
+        Ok(client) if daemon.is_some() => client.get("/api/quotas")?,
+        _ => Vec::new(),
+    };
     let disk = json!({ "database": database, "worktrees": worktrees });
     if json {
         return out::json(&json!({
             "directory": home, "daemon": daemon, "logins": logins, "agents": agents, "projects": projects,
             "threads": { "open": open, "live": live }, "needs": waits, "hooks": hooks, "disk": disk,
+            "services": services, "quotas": quotas,
         }));
     }
     out::line(&match &daemon {
@@ -69,6 +75,12 @@ pub fn status(dir: Option<&Path>, json: bool) -> Outcome {
     });
     let set = |name: &str| if hooks[name] == true { "secret set" } else { "no secret, so its webhooks are refused" };
     out::line(&format!("Webhooks: /hooks/linear ({}), /hooks/github ({})", set("linear"), set("github")));
+    for service in &services {
+        out::line(&heard(service));
+    }
+    for quota in &quotas {
+        out::line(&left(quota));
+    }
     out::line(&format!("Threads: {open} open, {live} at work"));
     out::line(&format!("Disk: database {}, worktrees {}", size(database), size(worktrees)));
     for project in &projects {
@@ -86,5 +98,48 @@ pub fn status(dir: Option<&Path>, json: bool) -> Outcome {
         0 => out::line("Needs you: nothing"),
         n => out::line(&format!("Needs you: {n} (stewards needs)")),
     }
+    Ok(0)
+}
+
+/// How it is heard what changes at a service: `Linear: polled every 1 min, last …`.
+fn heard(row: &Value) -> String {
+    let service = if row["service"] == "github" { "GitHub" } else { "Linear" };
+    let every = stewards_core::text::lasting(row["every"].as_i64().unwrap_or_default());
+    let hooks = match (&row["hears"], &row["heard"]) {
+        (Value::Bool(true), at) => format!("webhooks come, the last {}", text(at)),
+        (_, Value::Null) => "no webhook has come yet".to_owned(),
+        (_, at) => format!("a webhook was missed since the last of {}", text(at)),
+    };
+    let polled = row["polled"].as_str().map_or("not polled yet".to_owned(), |at| format!("polled {at}"));
+    let trouble = row["trouble"].as_str().map_or(String::new(), |t| format!("; failed: {t}"));
+    format!("News of {service}: {hooks}; {polled}, every {every}{trouble}")
+}
+
+/// What is left of a quota: `Quota of GitHub (core): 4,200 of 5,000 left until …`.
+fn left(row: &Value) -> String {
+    let service = if row["service"] == "github" { "GitHub" } else { "Linear" };
+    let asked = format!("{} asked within the hour, {} more unchanged", row["asked"], row["unchanged"]);
+    match row["limit"].as_u64() {
+        None | Some(0) => format!("Quota of {service} ({}): not said; {asked}", text(&row["name"])),
+        Some(limit) => format!(
+            "Quota of {service} ({}): {} of {limit} left, full again {}; {asked}",
+            text(&row["name"]),
+            row["remaining"],
+            text(&row["reset"])
+        ),
+    }
+}
+
+/// What was asked of the services within the hour, and what is left.
+pub fn quotas(dir: Option<&Path>, json: bool) -> Outcome {
+    let all: Vec<Value> = Client::new(dir)?.get("/api/quotas")?;
+    if json {
+        return out::json(&all);
+    }
+    match all.is_empty() {
+        true => out::line("Nothing was asked of Linear or GitHub yet."),
+        false => all.iter().for_each(|row| out::line(&left(row))),
+    }
+    out::line("In the background nothing is asked once less than 40 % of a quota is left.");
     Ok(0)
 }

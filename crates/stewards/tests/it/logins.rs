@@ -295,6 +295,8 @@ fn status_says_on_one_screen_how_everything_stands_with_a_daemon_and_without() {
         "Linear: not logged in",
         "GitHub: not logged in (stewards login github)",
         "/hooks/linear (no secret",
+        "News of GitHub: no webhook has come yet; ",
+        ", every 1 min",
         "Threads: 0 open, 0 at work",
         "Disk: database ",
         "Project shop (acme/shop): off, not swept yet",

@@ -95,8 +95,13 @@ fn fields(sdl: &str) -> BTreeMap<String, BTreeMap<String, String>> {
 }
 
 #[test]
-fn every_field_of_our_schema_stands_in_the_official_one_with_the_same_type() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/fixtures/linear/schema.graphql");
+fn every_field_of_our_schemas_stands_in_the_official_ones_with_the_same_type() {
+    fits(&stewards_twin::sdl(), "linear/schema.graphql");
+    fits(&stewards_twin::github_sdl(), "github/graphql/schema.dedup.graphql");
+}
+
+fn fits(sdl: &str, official: &str) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/fixtures").join(official);
     let Ok(official) = std::fs::read_to_string(&path) else {
         assert!(std::env::var("CI").as_deref() != Ok("true"), "the official schema is missing");
         println!("left out: the official schema is not at {}", path.display());
@@ -104,7 +109,7 @@ fn every_field_of_our_schema_stands_in_the_official_one_with_the_same_type() {
     };
     let official = fields(&official);
     let mut wrong = Vec::new();
-    for (name, ours) in fields(&stewards_twin::sdl()) {
+    for (name, ours) in fields(sdl) {
         for (field, kind) in ours {
             let theirs = official.get(&name).and_then(|t| t.get(&field));
             if theirs != Some(&kind) {
