@@ -155,7 +155,7 @@ pub trait Pulls: Send + Sync {
 pub struct Ring {
     /// Unique per delivery and hook; the same for a redelivery.
     pub delivery: String,
-    /// linear or github.
+    /// linear or github; github-log where it was fetched and did not come by itself.
     pub source: String,
     /// The event's own words, such as `Issue update` or `check_run completed`.
     pub what: String,

@@ -33,14 +33,19 @@ impl Doorbell for GitHubBell {
             "" => body_name(raw),
             id => id.to_owned(),
         };
-        Ok(Ring {
-            delivery: format!("{}:{delivery}", header("x-github-hook-id")),
-            source: "github".into(),
-            what: words(event, &body),
-            about: about(event, &body),
-            // These deliveries carry no time of sending.
-            stale: false,
-        })
+        Ok(ring(event, header("x-github-hook-id"), &delivery, &body))
+    }
+}
+
+/// The ring of an event, however it was heard of.
+pub(crate) fn ring(event: &str, hook: &str, delivery: &str, body: &Value) -> Ring {
+    Ring {
+        delivery: format!("{hook}:{delivery}"),
+        source: "github".into(),
+        what: words(event, body),
+        about: about(event, body),
+        // These deliveries carry no time of sending.
+        stale: false,
     }
 }
 

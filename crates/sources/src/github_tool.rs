@@ -28,6 +28,13 @@ impl GitHub {
         number.map(|n| (n, url.to_owned())).ok_or_else(|| flaky("GitHub did not name the pull that it opened"))
     }
 
+    /// Whether one's login may push to a repository.
+    pub async fn may_push(&self, repo: &RepoName) -> Result<bool, Trouble> {
+        let answer: Value = self.rest().get(self.rest().repo_url(repo, &[])?).await?;
+        // Without a word about it, nothing stands against it.
+        Ok(answer.pointer("/permissions/push").and_then(Value::as_bool).unwrap_or(true))
+    }
+
     /// The branch that pulls go into by default.
     pub async fn default_branch(&self, repo: &RepoName) -> Result<String, Trouble> {
         let answer: Value = self.rest().get(self.rest().repo_url(repo, &[])?).await?;

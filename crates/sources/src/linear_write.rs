@@ -34,6 +34,15 @@ struct Made {
     url: Option<String>,
 }
 
+/// The names of a team's states and labels.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TeamNames {
+    pub key: String,
+    pub states: Vec<String>,
+    /// Its own and everybody's.
+    pub labels: Vec<String>,
+}
+
 fn refused<T>(says: String) -> Result<T, Trouble> {
     Err(Trouble::Refused { says })
 }
@@ -135,7 +144,7 @@ impl Linear {
         Ok((ticket, team))
     }
 
-    async fn team(&self, key: &str) -> Result<Known, Trouble> {
+    pub(crate) async fn team(&self, key: &str) -> Result<Known, Trouble> {
         let found: Page<Team> = self.field(TEAM, json!({"key": key.trim()}), None, "/teams").await?;
         match found.nodes.into_iter().find_map(known_team) {
             Some(team) => Ok(team),
@@ -152,6 +161,15 @@ impl Linear {
             .map(|LabelNode { id, name, .. }| Known { id: said(id), name: said(name) })
             .collect();
         choose(&format!("state of {}", team.name), asked, &all).map(Some)
+    }
+
+    /// What a team's tickets go through and can carry.
+    pub async fn team_names(&self, key: &str) -> Result<TeamNames, Trouble> {
+        let team = self.team(key).await?;
+        let name = |all: Vec<LabelNode>| all.into_iter().filter(|l| l.is_group != Some(true)).filter_map(|l| l.name);
+        let states: Vec<LabelNode> = self.all(STATES, json!({"team": team.id}), "/workflowStates").await?;
+        let labels: Vec<LabelNode> = self.all(LABELS, json!({"team": team.id}), "/issueLabels").await?;
+        Ok(TeamNames { key: team.name, states: name(states).collect(), labels: name(labels).collect() })
     }
 
     /// Labels of the team and of everybody. A group is no label, only what is in it.

@@ -65,10 +65,18 @@ pub enum Command {
     Link,
     /// Write starting points for .bb/stewards into a repository
     Init(Init),
-    /// Check the files below .bb/stewards of a repository
+    /// Check the files below .bb/stewards of a repository, and that what they name is there
     Check {
         /// The repository (default: the current directory)
         path: Option<PathBuf>,
+        /// Ask neither Linear nor GitHub
+        #[arg(long)]
+        offline: bool,
+    },
+    /// The files below .bb
+    Config {
+        #[command(subcommand)]
+        verb: ConfigVerb,
     },
     /// Projects
     Project {
@@ -130,6 +138,11 @@ pub enum Command {
     Whoami,
     /// Show how everything stands: daemon, logins, agents, projects, disk, what needs you
     Status,
+    /// Print the addresses and secrets for webhooks; `install` sets them up where your login may
+    Hooks {
+        #[command(subcommand)]
+        verb: Option<HooksVerb>,
+    },
     /// Show what was asked of Linear and GitHub, and what is left of their quotas
     Usage {
         /// Requests, of the last hour
@@ -222,6 +235,37 @@ pub enum ProjectVerb {
         #[arg(long)]
         yes: bool,
     },
+}
+
+#[derive(Debug, Subcommand)]
+pub enum HooksVerb {
+    /// Have every team and repository of the projects call this server
+    Install {
+        /// The https address under which this server is reached from outside; it is kept
+        #[arg(long)]
+        url: Option<String>,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+pub enum ConfigVerb {
+    /// Print the JSON Schema of a file, for editors
+    Schema {
+        #[arg(value_enum)]
+        file: SchemaArg,
+    },
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub enum SchemaArg {
+    /// .bb/stewards/project.json
+    Project,
+    /// .bb/stewards/roles.json
+    Roles,
+    /// .bb/repos.json
+    Repos,
+    /// The front matter of .bb/stewards/playbooks/*.md
+    Playbook,
 }
 
 #[derive(Debug, Subcommand)]

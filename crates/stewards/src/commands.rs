@@ -1,12 +1,13 @@
 //! One function a verb: the command line as the daemon's client.
 
 mod bus;
+mod hooks;
 mod lists;
 mod login;
 mod status;
 mod threads;
 
-use crate::cli::{Cli, Command, EnvVerb, ProjectVerb, SkillVerb};
+use crate::cli::{Cli, Command, ConfigVerb, EnvVerb, ProjectVerb, SkillVerb};
 use crate::client::Client;
 use crate::out::{self, Outcome};
 use crate::{background, backup, demo, files, serve, settings, twin};
@@ -37,7 +38,9 @@ pub fn run(cli: Cli) -> Outcome {
         Command::Twin(args) => twin::run(&args),
         Command::ScriptedAgent => scripted(),
         Command::Init(args) => files::init(&args, json),
-        Command::Check { path } => files::check(path.as_deref(), json),
+        Command::Check { path, offline } => files::check(dir, path.as_deref(), offline, json),
+        Command::Config { verb: ConfigVerb::Schema { file } } => files::schema(file),
+        Command::Hooks { verb } => hooks::run(dir, verb, json),
         Command::Link => link(dir, json),
         Command::Project { verb: ProjectVerb::Add { name, repo: Some(repo), remote: Some(remote) } } => {
             act(Ask::AddProject { name, repo, remote })

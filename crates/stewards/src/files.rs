@@ -1,11 +1,13 @@
 //! `init` and `check`: the files of a repository, without a daemon.
 
-use crate::cli::Init;
+use crate::cli::{Init, SchemaArg};
 use crate::out::{self, Outcome};
+use crate::{live_check, settings};
 use anyhow::Context;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use stewards_core::config::{Config, Starting, starting_files};
+use stewards_core::config::{Config, Starting, schemas, starting_files};
+use stewards_core::entity::RepoName;
 use stewards_core::refusal::{Exit, Refusal};
 use stewards_core::threads::ModelName;
 
@@ -50,8 +52,21 @@ fn repository(path: Option<&Path>) -> anyhow::Result<PathBuf> {
     })
 }
 
-/// Reads the files of the working copy as they would be read from the remote.
-pub fn check(path: Option<&Path>, json: bool) -> Outcome {
+/// Prints the JSON Schema of a file.
+pub fn schema(file: SchemaArg) -> Outcome {
+    let text = match file {
+        SchemaArg::Project => schemas::PROJECT,
+        SchemaArg::Roles => schemas::ROLES,
+        SchemaArg::Repos => schemas::REPOS,
+        SchemaArg::Playbook => schemas::PLAYBOOK,
+    };
+    out::line(text.trim_end());
+    Ok(0)
+}
+
+/// Reads the files of the working copy as they would be read from the remote, and asks the
+/// services whether what they name is there.
+pub fn check(dir: Option<&Path>, path: Option<&Path>, offline: bool, json: bool) -> Outcome {
     let root = repository(path)?;
     let mut files = BTreeMap::new();
     collect(&root.join(".bb"), Path::new(""), &mut files)?;
@@ -65,7 +80,13 @@ pub fn check(path: Option<&Path>, json: bool) -> Outcome {
         )
         .into());
     }
-    let config = Config::read(&Config::default(), "working copy", &files);
+    let mut config = Config::read(&Config::default(), "working copy", &files);
+    if !offline {
+        let origin = stewards_agents::origin(&root).and_then(|remote| RepoName::of_remote(&remote));
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let live = runtime.block_on(live_check::check(&settings::dir(dir)?, &config, &files, origin))?;
+        config.problems.extend(live);
+    }
     let fatal = config.problems.iter().any(|p| p.fatal);
     if json {
         out::json(&serde_json::json!({ "ok": !fatal, "problems": config.problems }))?;
@@ -73,6 +94,9 @@ pub fn check(path: Option<&Path>, json: bool) -> Outcome {
         out::line(&format!("{} file(s) checked, nothing to mend", files.len()));
     } else {
         config.problems.iter().for_each(|p| out::line(&p.to_string()));
+        if !fatal {
+            out::line(&format!("{} file(s) checked, nothing has to be mended", files.len()));
+        }
     }
     Ok(if fatal { Exit::Configuration.code() } else { 0 })
 }

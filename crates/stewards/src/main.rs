@@ -10,6 +10,8 @@ mod commands;
 mod demo;
 mod files;
 mod gh;
+mod live_check;
+mod missed;
 mod out;
 mod paths;
 mod serve;

@@ -1,7 +1,7 @@
 //! The daemon: introduces the adapters to the engine and serves.
 
 use crate::out::{Outcome, unreachable};
-use crate::settings::{self, DaemonFile, LOGINS, Secrets, Settings};
+use crate::settings::{self, DaemonFile, LOGINS, Settings};
 use anyhow::Context;
 use std::collections::BTreeMap;
 use std::os::unix::fs::PermissionsExt;
@@ -153,11 +153,7 @@ fn descent(mark: String) -> stewards_web::Descent {
 
 async fn daemon(dir: &Path, tied: bool, quiet: bool) -> Outcome {
     let settings: Settings = settings::read(&dir.join("settings.json"))?;
-    let mut secrets: Secrets = settings::read(&dir.join("secrets.json"))?;
-    if secrets.page_key.is_empty() {
-        secrets.page_key = stewards_engine::secret();
-        settings::write_private(&dir.join("secrets.json"), &secrets)?;
-    }
+    let secrets = settings::secrets(dir)?;
     let tcp = listen(dir, settings.port).await?;
     let url = format!("http://127.0.0.1:{}", tcp.local_addr()?.port());
     let socket = socket_path(dir);
@@ -205,7 +201,7 @@ async fn daemon(dir: &Path, tied: bool, quiet: bool) -> Outcome {
     let agents = Arc::new(Runners::new(setup));
     let ports = Ports {
         tickets: Arc::new(Linear::new(settings.linear_url.clone(), Token::Kept(logins.clone(), Service::Linear))),
-        pulls: Arc::new(GitHub::new(settings.github_api.clone(), Token::Kept(logins, Service::GitHub))),
+        pulls: Arc::new(GitHub::new(settings.github_api.clone(), Token::Kept(logins.clone(), Service::GitHub))),
         agents: agents.clone(),
         repo: Arc::new(
             GitRepos::new(dir.to_owned(), credentials).with_script_limit(Duration::from_secs(settings.setup_s.max(1))),
@@ -213,6 +209,9 @@ async fn daemon(dir: &Path, tied: bool, quiet: bool) -> Outcome {
     };
     let set = settings.of_the_machine(providers.into_keys().collect());
     let engine = Engine::start(store, set, ports).await.context("the engine could not start")?;
+
+    let log = GitHub::new(settings.github_api.clone(), Token::Kept(logins, Service::GitHub));
+    let missed = tokio::spawn(crate::missed::watch(engine.clone(), log, settings));
 
     let _ = std::fs::remove_file(&socket);
     let line = UnixListener::bind(&socket).with_context(|| socket.display().to_string())?;
@@ -250,6 +249,7 @@ async fn daemon(dir: &Path, tied: bool, quiet: bool) -> Outcome {
         said = engine.ended() => Some(said),
     };
     // Nothing is recorded any more: turns that are live now are taken up as cut.
+    missed.abort();
     engine.close().await;
     stop.cancel();
     agents.stop_all().await;

@@ -32,6 +32,8 @@ pub struct Settings {
     pub port: u16,
     pub linear_url: String,
     pub github_api: String,
+    /// The https address under which this server is reached from outside, for webhooks.
+    pub public_url: Option<String>,
     /// Client ids of applications that are registered with the services, for logins in
     /// the browser.
     pub linear_client_id: Option<String>,
@@ -112,6 +114,7 @@ impl Default for Settings {
             port: 0,
             linear_url: "https://api.linear.app/graphql".into(),
             github_api: "https://api.github.com".into(),
+            public_url: None,
             linear_client_id: None,
             github_client_id: None,
             login_port: 43_117,
@@ -194,6 +197,24 @@ impl std::fmt::Debug for Secrets {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Secrets(…)")
     }
+}
+
+/// The secrets of a data directory; those that are missing are made.
+pub fn secrets(dir: &Path) -> anyhow::Result<Secrets> {
+    let file = dir.join("secrets.json");
+    let mut secrets: Secrets = read(&file)?;
+    let mut made = false;
+    for secret in [&mut secrets.page_key, &mut secrets.linear_webhook, &mut secrets.github_webhook] {
+        if secret.is_empty() {
+            *secret = stewards_engine::secret();
+            made = true;
+        }
+    }
+    if made {
+        stewards_store::private_dir(dir).with_context(|| dir.display().to_string())?;
+        write_private(&file, &secrets)?;
+    }
+    Ok(secrets)
 }
 
 /// Takes the lock of a directory for `owner`, or says in a sentence why not.

@@ -14,7 +14,9 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
 use crate::model::{Pull, Repo, State};
-use crate::{App, Error, github_checks, github_graph, github_issues, github_json as js, github_merge, github_pulls};
+use crate::{
+    App, Error, github_checks, github_graph, github_issues, github_json as js, github_merge, github_pulls, repo_hooks,
+};
 
 /// What handlers take from axum.
 pub type Shared = Ext<Arc<App>>;
@@ -256,6 +258,10 @@ pub fn router(app: &Arc<App>) -> Router<Arc<App>> {
         .route(&at("/issues/{number}/labels"), get(github_issues::labels))
         .route(&at("/issues/{number}/labels"), post(github_issues::add_labels))
         .route(&at("/issues/{number}/labels/{*name}"), delete(github_issues::remove_label))
+        .route(&at("/hooks"), get(repo_hooks::list).post(repo_hooks::create))
+        .route(&at("/hooks/{id}"), patch(repo_hooks::update))
+        .route(&at("/hooks/{id}/deliveries"), get(repo_hooks::deliveries))
+        .route(&at("/hooks/{id}/deliveries/{delivery}"), get(repo_hooks::one_delivery))
         .route("/search/issues", get(github_issues::search))
         .fallback(unknown)
         .method_not_allowed_fallback(unknown)

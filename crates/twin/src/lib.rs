@@ -22,11 +22,13 @@ mod github_merge;
 mod github_pulls;
 mod hooks;
 mod linear;
+mod linear_hooks;
 mod linear_input;
 mod linear_ops;
 mod linear_schema;
 mod logins;
 mod model;
+mod repo_hooks;
 mod repos;
 pub mod scripted;
 mod world;
@@ -117,6 +119,8 @@ pub(crate) struct App {
     pub tasks: TaskTracker,
     pub faults: faults::Faults,
     pub grants: Mutex<logins::Grants>,
+    pub repo_hooks: repo_hooks::RepoHooks,
+    pub team_hooks: linear_hooks::TeamHooks,
     repo_locks: Mutex<BTreeMap<String, Arc<tokio::sync::Mutex<()>>>>,
 }
 
@@ -195,6 +199,8 @@ pub async fn serve(config: Config, shutdown: impl Future<Output = ()>) -> Result
         tasks: TaskTracker::new(),
         faults: Mutex::default(),
         grants: Mutex::default(),
+        repo_hooks: repo_hooks::RepoHooks::default(),
+        team_hooks: linear_hooks::TeamHooks::default(),
         repo_locks: Mutex::default(),
     });
     // First those that were begun: what recovery finds new starts its own runs,

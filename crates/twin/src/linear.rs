@@ -13,6 +13,7 @@ use axum::routing::post;
 use serde_json::{Value, json};
 
 use crate::github::{Shared, json_answer};
+use crate::linear_hooks::{self, WebhookCreateInput, WebhookPayload, WebhookUpdateInput};
 use crate::linear_input::{
     AttachmentCreateInput, CommentCreateInput, CommentUpdateInput, IssueCreateInput, IssueUpdateInput,
 };
@@ -249,6 +250,14 @@ impl Mutation {
             Ok(linear_ops::save_ticket(app, tx, me, t))
         })?;
         Ok(IssuePayload { last_sync_id, issue: Some(Issue(ticket)), success: true })
+    }
+
+    async fn webhook_create(&self, ctx: &Context<'_>, input: WebhookCreateInput) -> Answer<WebhookPayload> {
+        linear_hooks::create(ctx, input)
+    }
+
+    async fn webhook_update(&self, ctx: &Context<'_>, id: String, input: WebhookUpdateInput) -> Answer<WebhookPayload> {
+        linear_hooks::update(ctx, &id, input)
     }
 
     async fn attachment_create(&self, ctx: &Context<'_>, input: AttachmentCreateInput) -> Answer<AttachmentPayload> {

@@ -8,6 +8,7 @@ use async_graphql::{
 
 use crate::App;
 use crate::linear::Mutation;
+use crate::linear_hooks::Webhook;
 use crate::linear_input::{DateTime, IssueFilter, IssueLabelFilter, TeamFilter, UserFilter, WorkflowStateFilter};
 use crate::linear_ops;
 use crate::model::{self, State};
@@ -101,6 +102,7 @@ connection!(IssueLabelConnection, IssueLabel);
 connection!(TeamConnection, Team);
 connection!(WorkflowStateConnection, WorkflowState);
 connection!(UserConnection, User);
+connection!(WebhookConnection, Webhook);
 connection!(IssueRelationConnection, IssueRelation);
 
 #[derive(Clone)]
@@ -184,7 +186,7 @@ fn team_by_key(ctx: &Context<'_>, key: &str) -> Answer<Team> {
 }
 
 #[derive(Clone)]
-pub struct Team(model::Team);
+pub struct Team(pub model::Team);
 
 #[Object]
 impl Team {
@@ -500,6 +502,17 @@ impl Query {
     async fn comment(&self, ctx: &Context<'_>, id: Option<String>) -> Answer<Comment> {
         let id = id.unwrap_or_default();
         state(ctx)?.notes.get(&id).cloned().map(Comment).ok_or_else(|| not_found("Comment"))
+    }
+
+    async fn webhooks(
+        &self,
+        ctx: &Context<'_>,
+        first: Option<i32>,
+        after: Option<String>,
+    ) -> Answer<WebhookConnection> {
+        let all = app(ctx)?.team_hooks.all().into_iter().map(Webhook::of).collect();
+        let (nodes, page_info) = cut(all, Webhook::key, first, after)?;
+        Ok(WebhookConnection { nodes, page_info })
     }
 
     async fn users(

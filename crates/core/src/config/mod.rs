@@ -4,6 +4,7 @@
 mod playbook;
 mod project;
 mod repos;
+pub mod schemas;
 mod skill;
 mod templates;
 

@@ -26,7 +26,8 @@ pub struct ProjectFile {
     pub restart_note: Option<String>,
 }
 
-const KEYS: [&str; 14] = [
+const KEYS: [&str; 15] = [
+    "$schema",
     "linear",
     "label",
     "github",

@@ -11,10 +11,10 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// A twin as a process, and an empty data directory whose settings name it.
-struct Outside {
-    dir: tempfile::TempDir,
+pub struct Outside {
+    pub dir: tempfile::TempDir,
     twin: Child,
-    port: u16,
+    pub port: u16,
 }
 
 impl Drop for Outside {
@@ -25,7 +25,7 @@ impl Drop for Outside {
 }
 
 impl Outside {
-    fn new() -> Outside {
+    pub fn new() -> Outside {
         let dir = tempfile::tempdir().unwrap();
         let free = || std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         let (port, back) = (free(), free());
@@ -53,25 +53,25 @@ impl Outside {
         outside
     }
 
-    fn control(&self, what: &str, body: Value) -> Value {
+    pub fn control(&self, what: &str, body: Value) -> Value {
         let head = format!("POST /control/{what} HTTP/1.1\r\nAuthorization: Bearer ghp_mine\r\n");
         let (status, text) = request(self.port, &head, body.to_string().as_bytes());
         assert!((200..300).contains(&status), "{status} {text}");
         serde_json::from_str(&text).unwrap_or_default()
     }
 
-    fn home(&self) -> PathBuf {
+    pub fn home(&self) -> PathBuf {
         self.dir.path().join("home")
     }
 
-    fn command(&self, args: &[&str]) -> Command {
+    pub fn command(&self, args: &[&str]) -> Command {
         let mut command = stewards(args);
         // No `gh` of the machine, but git.
         command.env("STEWARDS_DIR", self.home()).env("PATH", "/nowhere").env_remove("STEWARDS_THREAD");
         command
     }
 
-    fn run(&self, args: &[&str]) -> (String, String, i32) {
+    pub fn run(&self, args: &[&str]) -> (String, String, i32) {
         told(&self.command(args).output().unwrap())
     }
 

@@ -9,3 +9,4 @@ mod host;
 mod kills;
 mod logins;
 mod rig;
+mod services;
