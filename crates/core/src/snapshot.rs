@@ -34,6 +34,33 @@ pub struct Comment {
     pub edited: Option<Timestamp>,
 }
 
+/// A comment on a line of a pull's difference.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Inline {
+    pub comment: Comment,
+    pub path: String,
+    /// As it was when the comment was written, where the line is gone.
+    pub line: Option<u64>,
+    /// The head that it was written on.
+    pub commit: String,
+}
+
+/// A file that a pull changes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ChangedFile {
+    pub path: String,
+    /// added, removed, modified, renamed, copied, changed or unchanged.
+    pub status: String,
+    /// What it was called before, where it was renamed.
+    pub from: Option<String>,
+}
+
+/// Parts of a snapshot that may be unreadable while the rest is read.
+pub const INLINE: &str = "comments on lines";
+pub const FILES: &str = "files";
+pub const COMMENTS: &str = "comments";
+pub const LINKS: &str = "links";
+
 /// A state of a ticket's team.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TicketState {
@@ -78,6 +105,9 @@ pub struct Ticket {
     pub comments: Vec<Comment>,
     /// Addresses attached to the ticket, pull requests among them.
     pub links: Vec<String>,
+    /// Parts that could not be read; what was known of them stays.
+    #[serde(default)]
+    pub unread: Vec<String>,
 }
 
 /// Whether a pull could be merged, as far as the host has computed it.
@@ -171,6 +201,25 @@ pub struct Pull {
     pub reviews: Vec<Review>,
     /// Oldest first.
     pub comments: Vec<Comment>,
+    /// Whose review is asked for: logins, and teams as `@slug`. Who has reviewed is not
+    /// in it any more.
+    #[serde(default)]
+    pub requested: Vec<String>,
+    /// Comments on lines, oldest first.
+    #[serde(default)]
+    pub inline: Vec<Inline>,
+    /// The first three hundred.
+    #[serde(default)]
+    pub files: Vec<ChangedFile>,
+    /// How many it changes, read or not.
+    #[serde(default)]
+    pub changed_files: u64,
+    /// Issues that its description says it closes: `owner/name#7`.
+    #[serde(default)]
+    pub closes: Vec<String>,
+    /// Parts that could not be read; what was known of them stays.
+    #[serde(default)]
+    pub unread: Vec<String>,
 }
 
 /// One line about an entity, for comparing: another one means that a look would see
@@ -209,7 +258,37 @@ pub struct Snapshot {
     pub pulls: Vec<Pull>,
 }
 
+impl Pull {
+    /// Whether there are files that were not read: what a path says is not known then.
+    pub fn files_cut(&self) -> bool {
+        self.unread.iter().any(|u| u == FILES) || self.changed_files > self.files.len() as u64
+    }
+}
+
 impl Snapshot {
+    /// What could not be read now stays as it was seen before.
+    pub fn keep_from(&mut self, before: &Snapshot) {
+        if let (Some(now), Some(then)) = (&mut self.ticket, &before.ticket) {
+            for part in now.unread.clone() {
+                match part.as_str() {
+                    COMMENTS => now.comments = then.comments.clone(),
+                    LINKS => now.links = then.links.clone(),
+                    _ => {}
+                }
+            }
+        }
+        for now in &mut self.pulls {
+            let Some(then) = before.pulls.iter().find(|p| p.key == now.key) else { continue };
+            for part in now.unread.clone() {
+                match part.as_str() {
+                    INLINE => now.inline = then.inline.clone(),
+                    FILES => now.files = then.files.clone(),
+                    _ => {}
+                }
+            }
+        }
+    }
+
     pub fn pull(&self, key: &PullKey) -> Option<&Pull> {
         self.pulls.iter().find(|p| &p.key == key)
     }

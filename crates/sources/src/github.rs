@@ -2,6 +2,7 @@
 
 use crate::github_checks::{Seen, rollup};
 use crate::github_http::{Failed, Rest, message};
+use crate::github_parts::{closes, readable};
 use crate::github_wire::{self as wire, CheckPage, IssueComment, Merged, PullRequest, ReviewBody, StatusPage, User};
 use crate::logins::{Me, Token};
 use crate::transport::flaky;
@@ -11,7 +12,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use stewards_core::entity::{PullKey, RepoName};
 use stewards_core::ports::{Pulls, Quota, Try};
-use stewards_core::snapshot::{Author, Beats, Pull};
+use stewards_core::snapshot::{Author, Beats, FILES, INLINE, Pull};
 use stewards_core::trouble::Trouble;
 
 /// A client of GitHub.
@@ -61,6 +62,15 @@ impl GitHub {
         pull.reviews.sort_by_key(|r| r.at);
         pull.comments = comments.into_iter().map(|c| wire::comment(c, viewer)).collect();
         pull.comments.sort_by_key(|c| c.at);
+        match self.inline(key, viewer).await? {
+            Some(inline) => pull.inline = inline,
+            None => pull.unread.push(INLINE.into()),
+        }
+        match self.files(key).await? {
+            Some(files) => pull.files = files,
+            None => pull.unread.push(FILES.into()),
+        }
+        pull.closes = closes(key, &pull.body);
         Ok(pull)
     }
 
@@ -116,17 +126,6 @@ impl GitHub {
         let answer: Value = reply.json("GitHub")?;
         let id = answer.get("id").and_then(Value::as_u64);
         id.map(|id| id.to_string()).ok_or_else(|| flaky("GitHub did not name the comment that it took"))
-    }
-}
-
-/// Checks that the login may not read are missing from a pull, not the pull.
-fn readable<T>(read: Result<T, Failed>) -> Result<Option<T>, Trouble> {
-    match read {
-        Ok(read) => Ok(Some(read)),
-        Err(Failed { status: Some(403 | 404), trouble: Trouble::Unauthorized { .. } | Trouble::Gone { .. } }) => {
-            Ok(None)
-        }
-        Err(failed) => Err(failed.trouble),
     }
 }
 

@@ -148,14 +148,28 @@ impl Rest {
     }
 
     /// Every page of a list, in order. All of them, or a failure.
-    pub async fn pages<T: DeserializeOwned>(&self, mut url: Url) -> Result<Vec<T>, Failed> {
+    pub async fn pages<T: DeserializeOwned>(&self, url: Url) -> Result<Vec<T>, Failed> {
+        let (pages, more) = self.some_pages(url, MAX_PAGES).await?;
+        if more {
+            let says = format!("a list of GitHub's has more than {MAX_PAGES} pages");
+            return Err(Trouble::Refused { says }.into());
+        }
+        Ok(pages)
+    }
+
+    /// The first pages of a list, a hundred items each.
+    pub async fn first_pages<T: DeserializeOwned>(&self, url: Url, most: usize) -> Result<Vec<T>, Failed> {
+        Ok(self.some_pages(url, most).await?.0)
+    }
+
+    /// At most so many pages, and whether there are more.
+    async fn some_pages<T: DeserializeOwned>(&self, mut url: Url, most: usize) -> Result<(Vec<T>, bool), Failed> {
         url.query_pairs_mut().append_pair("per_page", "100");
         let mut out = Vec::new();
         let mut next = Some(url);
         while let Some(url) = next {
-            if out.len() == MAX_PAGES {
-                let says = format!("a list of GitHub's has more than {MAX_PAGES} pages");
-                return Err(Trouble::Refused { says }.into());
+            if out.len() == most {
+                return Ok((out, true));
             }
             let reply = self.ask(Method::GET, url.clone(), None).await?;
             out.push(reply.json("GitHub")?);
@@ -164,7 +178,7 @@ impl Rest {
                 None => None,
             };
         }
-        Ok(out)
+        Ok((out, false))
     }
 
     fn cached(&self, url: &Url) -> Option<std::sync::Arc<Kept>> {

@@ -5,7 +5,7 @@ use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::Value;
 use stewards_core::entity::{PullKey, RepoName};
-use stewards_core::snapshot::{Author, Beat, Comment, Mergeable, Pull, PullState, Review, Rollup};
+use stewards_core::snapshot::{Author, Beat, ChangedFile, Comment, Inline, Mergeable, Pull, PullState, Review, Rollup};
 
 #[derive(Debug, Default, Deserialize)]
 pub(crate) struct User {
@@ -49,6 +49,9 @@ pub(crate) struct PullRequest {
     pub mergeable: Option<bool>,
     pub merge_commit_sha: Option<String>,
     pub labels: Option<Vec<Label>>,
+    pub requested_reviewers: Option<Vec<User>>,
+    pub requested_teams: Option<Vec<TeamBody>>,
+    pub changed_files: Option<u64>,
     pub head: Option<Side>,
     pub base: Option<Side>,
 }
@@ -108,6 +111,30 @@ pub(crate) struct IssueComment {
     pub body: Option<String>,
     pub created_at: Option<String>,
     pub updated_at: Option<String>,
+}
+
+/// A comment on a line of the difference.
+#[derive(Debug, Default, Deserialize)]
+pub(crate) struct InlineBody {
+    #[serde(flatten)]
+    pub comment: IssueComment,
+    pub path: Option<String>,
+    /// Nothing once the line is not part of the difference any more.
+    pub line: Option<u64>,
+    pub original_line: Option<u64>,
+    pub commit_id: Option<String>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+pub(crate) struct FileBody {
+    pub filename: Option<String>,
+    pub status: Option<String>,
+    pub previous_filename: Option<String>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+pub(crate) struct TeamBody {
+    pub slug: Option<String>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -196,6 +223,20 @@ pub(crate) fn comment(comment: IssueComment, viewer: &str) -> Comment {
     }
 }
 
+pub(crate) fn inline(body: InlineBody, viewer: &str) -> Inline {
+    Inline {
+        comment: comment(body.comment, viewer),
+        path: body.path.unwrap_or_default(),
+        line: body.line.or(body.original_line),
+        commit: body.commit_id.unwrap_or_default(),
+    }
+}
+
+pub(crate) fn file(body: FileBody) -> Option<ChangedFile> {
+    let path = body.filename.filter(|f| !f.is_empty())?;
+    Some(ChangedFile { path, status: body.status.unwrap_or_default(), from: body.previous_filename })
+}
+
 impl PullRequest {
     /// The head's commit; without one the answer is not a pull.
     pub fn head_sha(&self) -> Option<&str> {
@@ -226,6 +267,10 @@ impl PullRequest {
         let head = self.head.unwrap_or_default();
         let mut labels: Vec<String> = self.labels.into_iter().flatten().filter_map(|l| l.name).collect();
         labels.sort();
+        let people = self.requested_reviewers.into_iter().flatten().filter_map(|u| u.login);
+        let teams = self.requested_teams.into_iter().flatten().filter_map(|t| t.slug).map(|slug| format!("@{slug}"));
+        let mut requested: Vec<String> = people.chain(teams).collect();
+        requested.sort();
         Pull {
             key: key.clone(),
             url: self.html_url.unwrap_or_default(),
@@ -249,6 +294,12 @@ impl PullRequest {
             checks: Vec::new(),
             reviews: Vec::new(),
             comments: Vec::new(),
+            requested,
+            inline: Vec::new(),
+            files: Vec::new(),
+            changed_files: self.changed_files.unwrap_or(0),
+            closes: Vec::new(),
+            unread: Vec::new(),
         }
     }
 }

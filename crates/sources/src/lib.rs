@@ -18,6 +18,7 @@ mod cache;
 mod github;
 mod github_checks;
 mod github_http;
+mod github_parts;
 mod github_poll;
 mod github_tool;
 mod github_wire;

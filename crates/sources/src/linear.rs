@@ -11,7 +11,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use stewards_core::entity::Entity;
 use stewards_core::ports::{Quota, TicketLine, TicketSearch, Tickets, Try};
-use stewards_core::snapshot::{AdoptAsk, Author, Beat, Beats, Found, Ticket};
+use stewards_core::snapshot::{self, AdoptAsk, Author, Beat, Beats, Found, Ticket};
 use stewards_core::stewards::key;
 use stewards_core::tickets::{TicketAsk, TicketWrite};
 use stewards_core::trouble::Trouble;
@@ -62,18 +62,36 @@ impl Linear {
     /// Runs a query and answers its data. An answer with any error in it is an
     /// error: what it still holds is not the whole. `id` is the entity asked for.
     pub(crate) async fn ask(&self, query: &str, variables: Value, id: Option<&str>) -> Result<Value, Trouble> {
+        Ok(self.ask_parts(query, &variables, id, &[]).await?.0)
+    }
+
+    /// The same; but of these parts of a ticket some may be unreadable, and are named then.
+    async fn ask_parts(
+        &self,
+        query: &str,
+        variables: &Value,
+        id: Option<&str>,
+        parts: &[&str],
+    ) -> Result<(Value, Vec<String>), Trouble> {
         let token = self.token.now().await?;
-        match self.ask_as(&token, query, &variables, id).await {
+        match self.ask_as(&token, query, variables, id, parts).await {
             // A token that is refused has done nothing yet.
             Err(Trouble::Unauthorized { says }) => match self.token.instead_of(&token).await {
-                Some(other) => self.ask_as(&other, query, &variables, id).await,
+                Some(other) => self.ask_as(&other, query, variables, id, parts).await,
                 None => Err(Trouble::Unauthorized { says }),
             },
             answer => answer,
         }
     }
 
-    async fn ask_as(&self, token: &str, query: &str, variables: &Value, id: Option<&str>) -> Result<Value, Trouble> {
+    async fn ask_as(
+        &self,
+        token: &str,
+        query: &str,
+        variables: &Value,
+        id: Option<&str>,
+        parts: &[&str],
+    ) -> Result<(Value, Vec<String>), Trouble> {
         let request = self
             .http
             .client()?
@@ -84,11 +102,13 @@ impl Linear {
         self.meter.read(&reply.headers, false, Timestamp::now());
         let envelope = serde_json::from_slice::<Envelope>(&reply.body);
         let errors = envelope.as_ref().ok().and_then(|e| e.errors.as_deref()).unwrap_or(&[]);
-        if reply.status != 200 || !errors.is_empty() {
-            return Err(linear_errors::trouble(&reply, errors, id, Timestamp::now()));
-        }
+        let unread: Option<Vec<&str>> = errors.iter().map(|e| e.part().filter(|p| parts.contains(p))).collect();
+        let unread: Vec<String> = match unread {
+            Some(unread) if reply.status == 200 => unread.into_iter().map(str::to_owned).collect(),
+            _ => return Err(linear_errors::trouble(&reply, errors, id, Timestamp::now())),
+        };
         let data = envelope.map_err(|e| flaky(format!("Linear answered with an unreadable body: {e}")))?.data;
-        data.ok_or_else(|| flaky("Linear answered without data"))
+        Ok((data.ok_or_else(|| flaky("Linear answered without data"))?, unread))
     }
 
     /// One field of an answer's data, as a type.
@@ -133,14 +153,33 @@ impl Linear {
             .await
     }
 
+    /// A ticket, and which of its lists the login may not read.
+    async fn ticket_parts(&self, uuid: &str) -> Result<(Issue, Vec<String>), Trouble> {
+        let parts = ["comments", "attachments"];
+        let (mut data, unread) = self.ask_parts(TICKET, &json!({"id": uuid}), Some(uuid), &parts).await?;
+        let issue = data.pointer_mut("/issue").map(Value::take).filter(|v| !v.is_null());
+        let issue = issue.ok_or_else(|| flaky("Linear answered without /issue"))?;
+        Ok((serde_json::from_value(issue).map_err(|e| flaky(format!("Linear's ticket is unreadable: {e}")))?, unread))
+    }
+
     async fn read(&self, uuid: &str) -> Result<Ticket, Trouble> {
         let me = self.who().await?;
         let viewer = me.login.as_str();
-        let mut issue: Issue = self.field(TICKET, json!({"id": uuid}), Some(uuid), "/issue").await?;
+        let (mut issue, unread): (Issue, Vec<String>) = self.ticket_parts(uuid).await?;
+        let missing = |part: &str| unread.iter().any(|u| u == part);
         let labels = self.rest(uuid, issue.labels.take(), LABELS, "/issue/labels").await?;
-        let links = self.rest(uuid, issue.attachments.take(), ATTACHMENTS, "/issue/attachments").await?;
-        let notes = self.rest(uuid, issue.comments.take(), COMMENTS, "/issue/comments").await?;
-        Ok(wire::ticket(issue, viewer, labels, links, notes, uuid))
+        let links = match missing("attachments") {
+            true => Vec::new(),
+            false => self.rest(uuid, issue.attachments.take(), ATTACHMENTS, "/issue/attachments").await?,
+        };
+        let notes = match missing("comments") {
+            true => Vec::new(),
+            false => self.rest(uuid, issue.comments.take(), COMMENTS, "/issue/comments").await?,
+        };
+        let mut ticket = wire::ticket(issue, viewer, labels, links, notes, uuid);
+        let named = |part: &String| if part == "comments" { snapshot::COMMENTS } else { snapshot::LINKS }.to_owned();
+        ticket.unread = unread.iter().map(named).collect();
+        Ok(ticket)
     }
 
     /// A hundred tickets a query. One that is not answered for is gone.

@@ -71,6 +71,13 @@ impl GraphError {
         all.contains("entity not found") || (self.kind() == "invalid input" && named)
     }
 
+    /// The part of a ticket that it says may not be read, if it says just that.
+    pub(crate) fn part(&self) -> Option<&str> {
+        let path = self.path.as_deref()?;
+        let [top, part, ..] = path else { return None };
+        (top == "issue" && self.is_login()).then(|| part.as_str())?
+    }
+
     fn is_refusal(&self) -> bool {
         matches!(
             self.kind().as_str(),

@@ -259,6 +259,7 @@ pub(crate) fn ticket(
         updated: time(issue.updated_at),
         comments,
         links,
+        unread: Vec::new(),
     }
 }
 

@@ -260,7 +260,7 @@ impl Batch<'_> {
             event.subject().to_string(),
             body
         ])?;
-        if let Some((hash, snapshot)) = &outcome.keep {
+        for (hash, snapshot) in &outcome.keep {
             self.tx.prepare_cached(sql::SNAPSHOT_ADD)?.execute(params![hash, snapshot.body()])?;
         }
         let mut saved: BTreeSet<&Subject> = BTreeSet::new();

@@ -108,6 +108,12 @@ impl Outside {
             checks: Vec::new(),
             reviews: Vec::new(),
             comments: Vec::new(),
+            requested: Vec::new(),
+            inline: Vec::new(),
+            files: Vec::new(),
+            changed_files: 0,
+            closes: Vec::new(),
+            unread: Vec::new(),
         };
         if let Some(ticket) = self.tickets.get_mut(uuid) {
             ticket.links.push(pull.url.clone());

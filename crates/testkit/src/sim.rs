@@ -157,8 +157,8 @@ impl Sim {
         };
         self.began = self.now;
         let sweep = self.weather.sweep;
-        let settings =
-            Settings { debounce: 5 * SECOND, sweep, poll: sweep, grace: 5 * SECOND, ..self.settings.clone() };
+        let poll = if self.weather.poll > 0 { self.weather.poll } else { sweep };
+        let settings = Settings { debounce: 5 * SECOND, sweep, poll, grace: 5 * SECOND, ..self.settings.clone() };
         let (heart, recovered) =
             Heart::open_with(store, settings, self.tick(), decider(self.plant)).expect("the run begins");
         self.heart = Some(heart);

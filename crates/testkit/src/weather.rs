@@ -31,6 +31,8 @@ pub struct Weather {
     /// Somebody pushes to the pull and has it reviewed anew.
     pub pushes: u64,
     pub sweep: i64,
+    /// Between two polls; 0 for as long as between two sweeps.
+    pub poll: i64,
     /// A person writes to a thread, at work or not.
     pub tells: u64,
     /// A person stops, archives, brings back or compacts a thread, or stops them all.

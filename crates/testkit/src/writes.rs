@@ -67,6 +67,11 @@ impl Outside {
                 row.comments.push(crate::outside::comment(id.clone(), crate::outside::me(), body));
                 Ok(format!("{}#{id}", row.url))
             }
+            TicketWrite::Update { ticket, state: Some(state), .. } => {
+                let row = self.tickets.get_mut(&ticket.id).ok_or_else(gone)?;
+                row.state.name.clone_from(&state.name);
+                Ok(row.url.clone())
+            }
             TicketWrite::Update { .. } | TicketWrite::Create { .. } => {
                 Err(Trouble::Refused { says: "nobody does that here".into() })
             }

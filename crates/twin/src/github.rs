@@ -15,7 +15,8 @@ use sha2::{Digest, Sha256};
 
 use crate::model::{Pull, Repo, State};
 use crate::{
-    App, Error, github_checks, github_graph, github_issues, github_json as js, github_merge, github_pulls, repo_hooks,
+    App, Error, github_checks, github_graph, github_issues, github_json as js, github_merge, github_pulls,
+    line_comments, repo_hooks,
 };
 
 /// What handlers take from axum.
@@ -248,6 +249,8 @@ pub fn router(app: &Arc<App>) -> Router<Arc<App>> {
         .route(&at("/compare/{*basehead}"), get(github_checks::compare))
         .route(&at("/pulls"), get(github_pulls::list).post(github_pulls::create))
         .route(&at("/pulls/{number}"), get(github_pulls::read).patch(github_pulls::update))
+        .route(&at("/pulls/{number}/comments"), get(line_comments::list).post(line_comments::add))
+        .route(&at("/pulls/{number}/requested_reviewers"), post(line_comments::request))
         .route(&at("/pulls/{number}/files"), get(github_checks::files))
         .route(&at("/pulls/{number}/commits"), get(github_checks::pull_commits))
         .route(&at("/pulls/{number}/reviews"), get(github_issues::reviews).post(github_issues::add_review))

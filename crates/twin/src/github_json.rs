@@ -140,7 +140,8 @@ pub fn pull_simple(app: &App, state: &State, p: &Pull) -> Value {
         "active_lock_reason": null, "created_at": time(p.created_at), "updated_at": time(p.updated_at),
         "closed_at": p.closed_at.map(time), "merged_at": p.merged_at.map(time),
         "merge_commit_sha": p.merge_commit_sha, "assignee": null, "assignees": [],
-        "requested_reviewers": [], "requested_teams": [],
+        "requested_reviewers": p.requested.iter().map(|l| by_login(app, state, l)).collect::<Vec<_>>(),
+        "requested_teams": [],
         "head": side(&p.head_ref, &p.head_sha), "base": side(&p.base_ref, &p.base_sha),
         "_links": {
             "self": href(url.clone()), "html": href(html.clone()), "issue": href(issue.clone()),
@@ -167,7 +168,8 @@ pub fn pull_full(app: &App, state: &State, p: &Pull) -> Value {
     v["mergeable_state"] = json!(mergeable_state(state, p));
     v["merged_by"] = p.merged_by.as_ref().map_or(Value::Null, |l| by_login(app, state, l));
     v["comments"] = json!(state.comments_of(&p.repo, p.number).count());
-    v["review_comments"] = json!(0);
+    let lines = state.line_comments.values().filter(|c| c.repo == p.repo && c.number == p.number);
+    v["review_comments"] = json!(lines.count());
     v["maintainer_can_modify"] = json!(false);
     v["commits"] = json!(p.stats.commits);
     v["additions"] = json!(p.stats.additions);

@@ -107,6 +107,7 @@ pub async fn create(Ext(app): Shared, Path((owner, name)): Repo, body: Bytes) ->
                 base_ref: base,
                 base_sha,
                 labels: Vec::new(),
+                requested: Vec::new(),
                 stats,
                 mergeable: None,
                 merge_commit_sha: None,

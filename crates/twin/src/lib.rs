@@ -21,6 +21,7 @@ mod github_json;
 mod github_merge;
 mod github_pulls;
 mod hooks;
+mod line_comments;
 mod linear;
 mod linear_hooks;
 mod linear_input;

@@ -185,6 +185,9 @@ pub struct Pull {
     pub base_ref: String,
     pub base_sha: String,
     pub labels: Vec<String>,
+    /// Logins whose review is asked for.
+    #[serde(default)]
+    pub requested: Vec<String>,
     pub stats: Stats,
     /// None until a read computes it.
     pub mergeable: Option<bool>,
@@ -228,6 +231,20 @@ pub struct Review {
     pub submitted_at: Option<Timestamp>,
 }
 
+/// A comment on a line of a pull's difference.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct LineComment {
+    pub id: u64,
+    pub repo: String,
+    pub number: u64,
+    pub user: String,
+    pub body: String,
+    pub path: String,
+    pub line: u64,
+    pub commit_id: String,
+    pub created_at: Timestamp,
+}
+
 /// One run of the pretend CI on one commit.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct CheckRun {
@@ -260,6 +277,7 @@ pub enum Event {
     Pull(Box<Pull>),
     PullComment(PullComment),
     Review(Review),
+    LineComment(LineComment),
     CheckRun(CheckRun),
     /// A caller's idempotency key and the id it made.
     Key {
@@ -297,6 +315,7 @@ pub struct State {
     pub pulls: BTreeMap<(String, u64), Pull>,
     pub pull_comments: BTreeMap<u64, PullComment>,
     pub reviews: BTreeMap<u64, Review>,
+    pub line_comments: BTreeMap<u64, LineComment>,
     pub check_runs: BTreeMap<u64, CheckRun>,
     pub keys: BTreeMap<String, String>,
     pub muted: bool,
@@ -323,6 +342,7 @@ impl State {
             Event::Repo(r) => drop(self.repos.insert(r.full(), r)),
             Event::Pull(p) => drop(self.pulls.insert((p.repo.clone(), p.number), *p)),
             Event::PullComment(c) => drop(self.pull_comments.insert(c.id, c)),
+            Event::LineComment(c) => drop(self.line_comments.insert(c.id, c)),
             Event::Review(r) => drop(self.reviews.insert(r.id, r)),
             Event::CheckRun(c) => drop(self.check_runs.insert(c.id, c)),
             Event::Key { key, id } => drop(self.keys.insert(key, id)),

@@ -77,8 +77,8 @@ pub struct Outcome {
     /// Told instead of the reply, where a no leaves something behind: somebody was told
     /// of it, or a place in line was taken.
     pub refused: Option<Refusal>,
-    /// A snapshot to keep, under its content's hash.
-    pub keep: Option<(String, Snapshot)>,
+    /// Snapshots to keep, each under its content's hash.
+    pub keep: Vec<(String, Snapshot)>,
     /// The world as it stands with the facts so far.
     pub world: World,
     pub now: Moment,
@@ -93,7 +93,7 @@ impl Outcome {
             reply: Reply::default(),
             fate: Fate::Done,
             refused: None,
-            keep: None,
+            keep: Vec::new(),
             world: world.clone(),
             now: now.clone(),
             minted: 0,

@@ -5,7 +5,7 @@ use super::gate::{LinkedPull, short};
 use super::marks::{headline, is_signed, parse_marker};
 use crate::config::{Playbook, Stage};
 use crate::machine::World;
-use crate::snapshot::{Comment, Pull, PullState, Rollup, Snapshot};
+use crate::snapshot::{Comment, Inline, Pull, PullState, Rollup, Snapshot};
 use crate::text::{cut, one_line};
 use jiff::Timestamp;
 
@@ -120,6 +120,16 @@ pub fn changes(
                     add("comment", wakes && !(quiet && comment.author.me), line);
                 }
             }
+        }
+        for inline in new.inline.iter() {
+            let known = |old: &Inline| old.comment.id == inline.comment.id && old.comment.body == inline.comment.body;
+            if old.inline.iter().any(known) {
+                continue;
+            }
+            let line = inline.line.map(|n| format!(":{n}")).unwrap_or_default();
+            let place = format!("{} at {}{line}", new.key, one_line(&inline.path));
+            let (line, wakes) = comment_line(&place, &inline.comment, skip);
+            add("comment", wakes && !(quiet && inline.comment.author.me), line);
         }
         for review in new.reviews.iter().filter(|r| !old.reviews.contains(r)) {
             let wakes = !review.author.bot && !is_signed(&review.body) && !skips(skip, &review.author.login);

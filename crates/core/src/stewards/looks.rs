@@ -54,6 +54,15 @@ pub fn look_failed(out: &mut Outcome, id: &BindingId, trouble: &Trouble) {
 /// A snapshot came back.
 pub fn looked(out: &mut Outcome, view: &View<'_>, id: &BindingId, snapshot: &Snapshot) {
     let Some(binding) = out.world.bindings.get(id).cloned() else { return };
+    let mut whole = snapshot.clone();
+    if let Some(before) = view.seen {
+        whole.keep_from(before);
+    }
+    if whole != *snapshot {
+        // The journal names what was read; what is observed is that with what stayed.
+        out.keep.push((hash(&snapshot.body()), snapshot.clone()));
+    }
+    let snapshot = &whole;
     match binding.standing {
         Standing::Candidate => consider(out, &binding, snapshot),
         Standing::Open | Standing::Ending { .. } => observe(out, view, &binding, snapshot),
@@ -164,7 +173,7 @@ fn keep(out: &mut Outcome, binding: &Binding, snapshot: &Snapshot) {
         Some(t) => (t.title.clone(), t.url.clone(), t.identifier.clone(), Some(t.state.name.clone())),
         None => (binding.title.clone(), binding.url.clone(), binding.key.clone(), binding.state.clone()),
     };
-    out.keep = Some((body_hash.clone(), snapshot.clone()));
+    out.keep.push((body_hash.clone(), snapshot.clone()));
     let again = out.now.after(2_000 << binding.computing.min(COMPUTING));
     let behind = out.world.bindings.get(&binding.id).is_some_and(|b| polls::behind(b, snapshot));
     let full_look = Some(polls::full_look(&out.now));

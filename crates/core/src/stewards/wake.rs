@@ -180,6 +180,13 @@ fn snapshot_text(binding: &Binding, snapshot: &Snapshot, room: usize) -> String 
     if let Some(agent) = &ticket.delegate {
         full.push_str(&format!("Delegated to {}.\n", one_line(&agent.name)));
     }
+    for (key, unread) in std::iter::once((&binding.key, &ticket.unread))
+        .map(|(k, u)| (k.clone(), u))
+        .chain(snapshot.pulls.iter().map(|p| (p.key.to_string(), &p.unread)))
+        .filter(|(_, unread)| !unread.is_empty())
+    {
+        full.push_str(&format!("Could not be read of {key}: {}.\n", unread.join(", ")));
+    }
     if !ticket.blocked_by.is_empty() {
         full.push_str(&format!("Blocked by {}.\n", ticket.blocked_by.join(", ")));
     }
@@ -190,6 +197,10 @@ fn snapshot_text(binding: &Binding, snapshot: &Snapshot, room: usize) -> String 
     ticket.comments.iter().for_each(|c| comment("the ticket", c));
     for pull in &snapshot.pulls {
         pull.comments.iter().for_each(|c| comment(&pull.key.to_string(), c));
+        for inline in &pull.inline {
+            let line = inline.line.map(|n| format!(":{n}")).unwrap_or_default();
+            comment(&format!("{} at {}{line}", pull.key, one_line(&inline.path)), &inline.comment);
+        }
     }
     if full.chars().count() <= room {
         return full;

@@ -97,6 +97,30 @@ async fn each_failure_of_github_has_its_own_trouble() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn files_comments_on_lines_and_who_is_asked_are_read_and_a_part_may_be_missing() {
+    let twin = Twin::start().await;
+    let head = twin.pull().await;
+    let place = "/github/repos/acme/shop/pulls/1";
+    let line = json!({"body": "why?", "path": "more.txt", "line": 1, "by": "bob"});
+    twin.post(&format!("{place}/comments"), line).await;
+    twin.post(&format!("{place}/requested_reviewers"), json!({"reviewers": ["bob"]})).await;
+    let pull = twin.github().pull(&key()).await.unwrap();
+    assert_eq!((&pull.requested, pull.changed_files), (&vec!["bob".to_owned()], 1));
+    assert_eq!((pull.files[0].path.as_str(), pull.files[0].status.as_str()), ("more.txt", "added"));
+    let inline = &pull.inline[0];
+    assert_eq!((inline.path.as_str(), inline.line, &inline.commit), ("more.txt", Some(1), &head));
+    assert_eq!((inline.comment.body.as_str(), inline.comment.author.login.as_str()), ("why?", "bob"));
+    assert!(pull.unread.is_empty() && !pull.files_cut());
+    twin.fault(&format!("{place}/comments"), 403, 1).await;
+    twin.fault(&format!("{place}/files"), 404, 1).await;
+    let pull = twin.github().pull(&key()).await.unwrap();
+    assert_eq!(pull.unread, ["comments on lines", "files"]);
+    assert!(pull.files_cut() && pull.inline.is_empty() && pull.requested.len() == 1);
+    twin.fault(&format!("{place}/files"), 502, 1).await;
+    assert!(matches!(twin.github().pull(&key()).await, Err(Trouble::Flaky { .. })));
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn checks_that_may_not_be_read_leave_the_rest_of_the_pull() {
     for status in [403, 404] {
         let twin = Twin::start().await;

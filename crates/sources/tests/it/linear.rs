@@ -108,6 +108,28 @@ async fn an_answer_with_data_and_errors_is_never_taken_as_whole() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn lists_that_may_not_be_read_are_named_and_the_rest_is_there() {
+    let answer = |part: &'static str, kind: &'static str| {
+        Stub::start(move |_, asked| {
+            let errors = json!([{"message": "no", "path": ["issue", part], "extensions": {"type": kind}}]);
+            let empty = json!({"nodes": [], "pageInfo": {"hasNextPage": false}});
+            let mut issue = json!({"id": "u", "title": "x", "labels": empty, "comments": empty, "attachments": empty});
+            issue[part] = Value::Null;
+            viewer_or(&asked.body, json!({"data": {"issue": issue}, "errors": errors}))
+        })
+    };
+    let read = async |part, kind| {
+        let stub = answer(part, kind).await;
+        Linear::new(stub.base.clone(), "lin".into()).ticket("u").await
+    };
+    assert_eq!(read("comments", "forbidden").await.unwrap().unread, ["comments"]);
+    assert_eq!(read("attachments", "forbidden").await.unwrap().unread, ["links"]);
+    // Labels say whether it is ours: without them it was not read.
+    assert!(matches!(read("labels", "forbidden").await, Err(Trouble::Unauthorized { .. })));
+    assert!(matches!(read("comments", "internal error").await, Err(Trouble::Flaky { .. })));
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_ticket_without_its_lists_is_not_a_ticket_without_comments() {
     for data in [json!({"issue": {"id": "u"}}), json!({"issue": null}), json!({}), Value::Null] {
         let stub = Stub::start(move |_, asked| viewer_or(&asked.body, json!({"data": data}))).await;

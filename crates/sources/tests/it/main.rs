@@ -9,5 +9,6 @@ mod linear_write;
 mod logins;
 mod polls;
 mod recorded;
+mod replay;
 mod stub;
 mod twin;

@@ -1,8 +1,11 @@
 //! One story each, in calm weather.
 
 use stewards_core::machine::{Caller, Event, Fact};
+use stewards_core::ports::Service;
+use stewards_core::snapshot::{Author, COMMENTS, Comment, Inline};
 use stewards_core::threads::{Role, SpawnAsk};
-use stewards_testkit::{MINUTE, Sim, Weather};
+use stewards_core::tickets::{Known, TicketWrite};
+use stewards_testkit::{MINUTE, SECOND, Sim, Weather};
 
 /// A server in calm weather with one ticket.
 fn calm() -> Sim {
@@ -63,6 +66,115 @@ fn a_strangers_comment_wakes_and_our_own_does_not() {
     sim.outside(|o| o.comment_on_ticket(&uuid, ann, "What about the footer?"));
     sim.run(sim.now + 2 * MINUTE, |_| false);
     assert_eq!(sim.turns(), turns + 1);
+}
+
+#[test]
+fn a_question_on_a_line_wakes_once() {
+    let mut sim = calm();
+    sim.person_acts = false;
+    sim.run(5 * MINUTE, |_| false);
+    let turns = sim.turns();
+    let bob = Author { login: "bob".into(), name: "Bob".into(), bot: false, me: false };
+    sim.outside(|o| {
+        let at = jiff::Timestamp::UNIX_EPOCH;
+        let comment = Comment { id: "c1".into(), author: bob, body: "Why this?".into(), at, edited: None };
+        let pull = o.pulls.values_mut().next().unwrap();
+        pull.inline.push(Inline { comment, path: "a.txt".into(), line: Some(3), commit: pull.head_sha.clone() });
+    });
+    sim.run(sim.now + 2 * MINUTE, |_| false);
+    assert_eq!(sim.turns(), turns + 1);
+    let said = |f: &Fact| matches!(f, Fact::Learned { news } if news.iter().any(|n| n.line.contains("at a.txt:3")));
+    assert!(sim.facts().iter().any(said));
+}
+
+#[test]
+fn comments_that_may_not_be_read_for_a_while_are_no_news_twice_and_none_is_lost() {
+    let mut sim = calm();
+    sim.person_acts = false;
+    let ann = Author { login: "ann".into(), name: "Ann".into(), bot: false, me: false };
+    let uuid = sim.outside.tickets.keys().next().unwrap().clone();
+    sim.outside(|o| o.comment_on_ticket(&uuid, ann.clone(), "First."));
+    sim.run(5 * MINUTE, |_| false);
+    let turns = sim.turns();
+    let all = sim.outside.tickets[&uuid].comments.clone();
+    sim.outside(|o| {
+        let ticket = o.tickets.get_mut(&uuid).unwrap();
+        ticket.comments.clear();
+        ticket.unread = vec![COMMENTS.into()];
+    });
+    sim.run(sim.now + 2 * MINUTE, |_| false);
+    assert_eq!(sim.turns(), turns);
+    sim.outside(|o| {
+        let ticket = o.tickets.get_mut(&uuid).unwrap();
+        ticket.unread.clear();
+        ticket.comments = all;
+    });
+    sim.run(sim.now + 2 * MINUTE, |_| false);
+    assert_eq!(sim.turns(), turns, "what was known before is no news");
+    sim.outside(|o| o.comment_on_ticket(&uuid, ann, "Second."));
+    sim.run(sim.now + 2 * MINUTE, |_| false);
+    assert_eq!(sim.turns(), turns + 1);
+}
+
+#[test]
+fn a_state_that_its_own_steward_sets_is_a_note_and_anothers_wakes() {
+    let mut sim = calm();
+    sim.person_acts = false;
+    sim.run(5 * MINUTE, |_| false);
+    let turns = sim.turns();
+    let uuid = sim.outside.tickets.keys().next().unwrap().clone();
+    let steward = sim.world().threads.values().find(|t| t.role == Role::Steward).unwrap().id.clone();
+    let known = |name: &str| Known { id: uuid.clone(), name: name.to_owned() };
+    let write = TicketWrite::Update {
+        ticket: known("DEMO-1"),
+        state: Some(known("Backlog")),
+        assignee: None,
+        add: Vec::new(),
+        remove: Vec::new(),
+        priority: None,
+    };
+    sim.tell(Event::TicketWriteAsked { caller: Caller::Thread(steward), write: Box::new(write) }).unwrap();
+    sim.run(sim.now + 2 * MINUTE, |_| false);
+    assert_eq!((sim.turns(), sim.outside.tickets[&uuid].state.name.as_str()), (turns, "Backlog"));
+    sim.outside(|o| o.set_state(&uuid, "Todo", "unstarted"));
+    sim.run(sim.now + 2 * MINUTE, |_| false);
+    assert_eq!(sim.turns(), turns + 1);
+}
+
+#[test]
+fn with_no_webhook_at_all_polls_bring_a_ticket_to_done() {
+    let mut sim = Sim::new(1, Weather { sweep: MINUTE, rings_lost: 1_000, ..Weather::calm() }, None);
+    sim.outside(|o| {
+        o.ticket();
+    });
+    sim.run(60 * MINUTE, Sim::all_done);
+    assert!(sim.all_done());
+    assert!(sim.turns() <= 8, "{} turns", sim.turns());
+    assert!(sim.facts().iter().all(|f| !matches!(f, Fact::DeliveryTaken { .. })));
+}
+
+#[test]
+fn webhooks_make_polls_rare_until_one_is_missed() {
+    let mut sim = Sim::new(1, Weather { poll: 30 * SECOND, ..Weather::calm() }, None);
+    sim.person_acts = false;
+    sim.outside(|o| {
+        o.ticket();
+    });
+    sim.run(10 * MINUTE, |_| false);
+    let polls = |sim: &Sim| sim.facts().iter().filter(|f| matches!(f, Fact::PollBegan { .. })).count();
+    let before = polls(&sim);
+    assert!(sim.world().host.polls.values().all(stewards_core::stewards::Poll::hears));
+    // A day's sweep ends the quiet, and finds what was lost.
+    sim.weather.rings_lost = 1_000;
+    let uuid = sim.outside.tickets.keys().next().unwrap().clone();
+    let ann = Author { login: "ann".into(), name: "Ann".into(), bot: false, me: false };
+    sim.outside(|o| o.comment_on_ticket(&uuid, ann, "Anybody?"));
+    let turns = sim.turns();
+    sim.run(sim.now + 25 * 60 * MINUTE, |s| s.turns() > turns);
+    assert!(sim.turns() > turns && polls(&sim) - before <= 4, "{} polls", polls(&sim) - before);
+    assert!(!sim.world().host.polls[&Service::Linear].hears());
+    sim.run(sim.now + 10 * MINUTE, |_| false);
+    assert!(polls(&sim) - before > 10, "{} polls", polls(&sim) - before);
 }
 
 #[test]
