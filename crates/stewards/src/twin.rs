@@ -18,6 +18,9 @@ pub struct TwinFile {
     pub linear_token: String,
     pub github_token: String,
     pub ci_delay_ms: u64,
+    /// Where `gh` finds it, by its setting `http_unix_socket`.
+    #[serde(default)]
+    pub socket: Option<PathBuf>,
 }
 
 pub fn run(args: &cli::Twin) -> Outcome {
@@ -29,6 +32,7 @@ pub fn run(args: &cli::Twin) -> Outcome {
     let config = stewards_twin::Config {
         dir: file.dir,
         listener,
+        socket: file.socket,
         hooks: stewards_twin::Hooks {
             linear_url: file.linear_url,
             linear_secret: file.linear_secret,

@@ -238,9 +238,14 @@ async fn unknown() -> Refusal {
 
 /// The routes under `/github`.
 pub fn router(app: &Arc<App>) -> Router<Arc<App>> {
+    Router::new().nest("/github", api(app))
+}
+
+/// The API as it is at the root of its own host.
+pub fn api(app: &Arc<App>) -> Router<Arc<App>> {
     let r = "/repos/{owner}/{repo}";
     let at = |tail: &str| format!("{r}{tail}");
-    let api = Router::new()
+    Router::new()
         .route("/user", get(viewer))
         .route("/graphql", post(github_graph::graphql))
         .route(r, get(github_checks::repository))
@@ -268,6 +273,5 @@ pub fn router(app: &Arc<App>) -> Router<Arc<App>> {
         .route("/search/issues", get(github_issues::search))
         .fallback(unknown)
         .method_not_allowed_fallback(unknown)
-        .layer(axum::middleware::from_fn_with_state(app.clone(), guard));
-    Router::new().nest("/github", api)
+        .layer(axum::middleware::from_fn_with_state(app.clone(), guard))
 }

@@ -16,6 +16,8 @@ mod githttp;
 mod github;
 mod github_checks;
 mod github_graph;
+mod github_graph_pull;
+mod github_graph_write;
 mod github_issues;
 mod github_json;
 mod github_merge;
@@ -64,6 +66,9 @@ pub struct Config {
     pub dir: PathBuf,
     /// A bound listener; port 0 is fine.
     pub listener: std::net::TcpListener,
+    /// A Unix socket on which the GitHub API stands by itself, as `gh` reaches it with its
+    /// setting `http_unix_socket`.
+    pub socket: Option<PathBuf>,
     pub hooks: Hooks,
     /// What `Authorization` must carry for Linear, plain or as Bearer.
     pub linear_token: String,
@@ -218,6 +223,17 @@ pub async fn serve(config: Config, shutdown: impl Future<Output = ()>) -> Result
         .layer(axum::middleware::from_fn_with_state(app.clone(), faults::meet))
         .layer(axum::extract::DefaultBodyLimit::disable())
         .with_state(app.clone());
+    if let Some(path) = &config.socket {
+        let _ = std::fs::remove_file(path);
+        let socket = tokio::net::UnixListener::bind(path)?;
+        let api = github::api(&app).with_state(app.clone());
+        let stop = app.stop.clone().cancelled_owned();
+        app.tasks.spawn(async move {
+            if let Err(e) = axum::serve(socket, api).with_graceful_shutdown(stop).await {
+                tracing::error!(error = %e, "the socket is served no longer");
+            }
+        });
+    }
     let server = axum::serve(listener, router).with_graceful_shutdown(app.stop.clone().cancelled_owned());
     let mut server = std::pin::pin!(server.into_future());
     let end = tokio::select! {

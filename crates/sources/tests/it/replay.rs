@@ -110,7 +110,7 @@ async fn a_review_that_is_still_being_written_is_not_seen() {
     // The pull itself was only recorded as it was made.
     let made = exchanges.iter().find(|e| e.0 == "POST" && e.1.ends_with("/pulls")).unwrap().clone();
     exchanges.push(("GET".into(), "/repos/hub4j-test-org/github-api/pulls/482".into(), 200, Vec::new(), made.4));
-    let pending = exchanges.iter().filter(|e| e.0 == "GET" && e.1.ends_with("/482/reviews")).last().unwrap();
+    let pending = exchanges.iter().rfind(|e| e.0 == "GET" && e.1.ends_with("/482/reviews")).unwrap();
     assert_eq!(pending.4[0]["state"], "PENDING");
     let stub = replayed(exchanges).await;
     let github = GitHub::new(stub.base.clone(), "gh".into());

@@ -19,6 +19,7 @@ impl Twin {
         let config = stewards_twin::Config {
             dir: dir.path().join("twin"),
             listener,
+            socket: None,
             hooks: stewards_twin::Hooks::default(),
             linear_token: "lin".into(),
             github_token: "gh".into(),

@@ -113,6 +113,7 @@ impl Place {
             linear_token: self.chosen.linear_token.clone(),
             github_token: self.chosen.github_token.clone(),
             ci_delay_ms: 1_500,
+            socket: None,
         };
         settings::write_private(&self.twin_file(), &twin)
     }

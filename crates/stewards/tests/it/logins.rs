@@ -32,6 +32,7 @@ impl Outside {
         let config = json!({
             "dir": dir.path().join("twin"), "linear_url": "", "linear_secret": "", "github_url": "",
             "github_secret": "", "linear_token": "lin_api_mine", "github_token": "ghp_mine", "ci_delay_ms": 0,
+            "socket": dir.path().join("gh.sock"),
         });
         let file = dir.path().join("twin.json");
         std::fs::write(&file, config.to_string()).unwrap();

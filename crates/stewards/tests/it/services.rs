@@ -240,3 +240,66 @@ fn the_schemas_take_what_is_read_and_refuse_what_is_not() {
     assert!(schema("roles").is_valid(&roles));
     assert!(!schema("roles").is_valid(&json!({"ann": {"ops": {"dependabot": "some"}}})));
 }
+
+#[test]
+fn the_real_gh_runs_behind_ours_signed_and_never_merges() {
+    let there = Command::new("gh").arg("--version").output().is_ok_and(|o| o.status.success());
+    assert!(there || std::env::var("CI").as_deref() != Ok("true"), "gh is missing");
+    if !there {
+        println!("left out: there is no gh on this machine");
+        return;
+    }
+    let o = Outside::new();
+    o.control("repo", json!({"owner": "acme", "name": "shop", "files": {"README.md": "hello\n"}}));
+    let work = o.dir.path().join("work");
+    git(o.dir.path(), &["clone", "-q", &format!("http://x:ghp_mine@127.0.0.1:{}/git/acme/shop.git", o.port), "work"]);
+    git(&work, &["checkout", "-q", "-b", "fix"]);
+    file(&work, "more.txt", "more\n");
+    git(&work, &["add", "."]);
+    git(&work, &["commit", "-q", "-m", "More of it", "-m", "And why."]);
+    git(&work, &["push", "-q", "origin", "fix"]);
+    let bin = o.dir.path().join("bin");
+    std::fs::create_dir(&bin).unwrap();
+    std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_stewards"), bin.join("gh")).unwrap();
+    let config = o.dir.path().join("gh");
+    std::fs::create_dir(&config).unwrap();
+    let socket = o.dir.path().join("gh.sock");
+    file(&config, "config.yml", &format!("http_unix_socket: {}\n", socket.display()));
+    let gh = |line: &[&str]| {
+        let mut command = Command::new(bin.join("gh"));
+        let path = format!("{}:{}", bin.display(), std::env::var("PATH").unwrap());
+        command.args(line).current_dir(&work).env("PATH", path).env("GH_CONFIG_DIR", &config);
+        command.env("GH_TOKEN", "ghp_mine").env("GH_PROMPT_DISABLED", "1").env("STEWARDS_THREAD", "thr_7");
+        command.env_remove("STEWARDS_GITHUB_API").env_remove("STEWARDS_SOCKET").env_remove("GITHUB_TOKEN");
+        told(&command.output().unwrap())
+    };
+    let body = |what: &str| {
+        let (out, error, code) = gh(&["api", &format!("repos/acme/shop/{what}")]);
+        assert_eq!(code, 0, "{out}{error}");
+        out
+    };
+    // With words of its own: they are signed right afterwards.
+    let create = ["pr", "create", "-R", "acme/shop", "--head", "fix", "--base", "main", "--title", "More"];
+    let (out, error, code) = gh(&[&create[..], &["--body", "Because."]].concat());
+    assert!(code == 0 && out.contains("/acme/shop/pull/1"), "{out}{error}");
+    assert!(body("pulls/1").contains("Because.\\n\\n<!-- stewards:signed thr_7"), "{}", body("pulls/1"));
+    let (out, error, code) = gh(&["pr", "comment", "1", "-R", "acme/shop", "--body", "Looks fine."]);
+    assert!(code == 0 && out.contains("#issuecomment-"), "{out}{error}");
+    assert!(body("issues/1/comments").contains("Looks fine.\\n\\n<!-- stewards:signed thr_7"));
+    let (out, _, code) = gh(&["pr", "view", "1", "-R", "acme/shop", "--json", "title", "--jq", ".title"]);
+    assert_eq!((out.as_str(), code), ("More\n", 0));
+    for line in [
+        &["pr", "merge", "1", "-R", "acme/shop", "--squash"][..],
+        &["api", "-X", "PUT", "repos/acme/shop/pulls/1/merge"],
+        &["pr", "review", "1", "-R", "acme/shop", "--approve"],
+    ] {
+        let (_, error, code) = gh(line);
+        assert!(
+            code == 1 && error.contains("is not done from a thread") && error.contains("stewards merge"),
+            "{error}"
+        );
+    }
+    // Its own failures are its own.
+    let (_, error, code) = gh(&["pr", "view", "9", "-R", "acme/shop"]);
+    assert!(code == 1 && error.contains("Could not resolve"), "{error}");
+}

@@ -1,6 +1,7 @@
 //! The twin over HTTP, as its users meet it.
 
 mod faults;
+mod gh;
 mod pulls;
 mod tickets;
 mod world;

@@ -66,6 +66,7 @@ impl Twin {
         let config = Config {
             dir: self.dir.path().join("twin"),
             listener,
+            socket: Some(self.dir.path().join("gh.sock")),
             hooks: Hooks {
                 linear_url: format!("{}/linear", self.hooks),
                 linear_secret: SECRET.into(),

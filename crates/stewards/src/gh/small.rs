@@ -1,13 +1,12 @@
-//! The `gh` that stands first in a thread's PATH: a small one that signs what
-//! it writes with the thread and puts it on record with the daemon.
+//! A small `gh`, where the real one is not installed: it opens, shows and comments on
+//! pulls, and calls the API.
 
-use crate::client::Client;
+use super::{api, gated, path_is_gated, record, thread};
 use crate::commands::text_file;
 use crate::out::{self, Outcome, unreachable};
 use anyhow::Context;
 use clap::{Args, Parser, Subcommand};
 use serde_json::{Value, json};
-use std::io::Read;
 use std::path::PathBuf;
 use stewards_core::entity::{PullKey, RepoName};
 use stewards_core::ports::Pulls;
@@ -42,17 +41,6 @@ enum Command {
         #[arg(short = 'f', long = "raw-field", value_name = "NAME=VALUE")]
         fields: Vec<String>,
     },
-    /// Logins
-    Auth {
-        #[command(subcommand)]
-        verb: AuthVerb,
-    },
-}
-
-#[derive(Debug, Subcommand)]
-enum AuthVerb {
-    /// What git asks for a password
-    GitCredential { operation: String },
 }
 
 #[derive(Debug, Args)]
@@ -99,22 +87,9 @@ enum PrVerb {
     },
 }
 
-pub fn run(args: Vec<String>) -> Outcome {
+pub fn run(args: Vec<String>, token: String) -> Outcome {
     let gh = Gh::try_parse_from(std::iter::once("gh".to_owned()).chain(args)).unwrap_or_else(|e| e.exit());
-    let token = std::env::var("GH_TOKEN").or_else(|_| std::env::var("GITHUB_TOKEN")).unwrap_or_default();
-    if let Command::Auth { verb: AuthVerb::GitCredential { operation } } = &gh.command {
-        return credential(operation, &token);
-    }
-    if token.is_empty() {
-        return Err(Refusal::usage(
-            "no_login",
-            "no GitHub token is set",
-            "this gh is for threads; set GH_TOKEN elsewhere",
-        )
-        .into());
-    }
-    let api = std::env::var("STEWARDS_GITHUB_API").unwrap_or_else(|_| "https://api.github.com".into());
-    let github = GitHub::new(api, token.into());
+    let github = GitHub::new(api(), token.into());
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(carry_out(&github, gh.command)).map(|after| match after {
         Some((ask, line)) => {
@@ -124,17 +99,6 @@ pub fn run(args: Vec<String>) -> Outcome {
         }
         None => 0,
     })
-}
-
-/// Puts it on record. The write has happened; if the daemon is away just now,
-/// its next look finds it by the branch.
-fn record(ask: &Ask) {
-    if std::env::var_os("STEWARDS_SOCKET").is_none() {
-        return;
-    }
-    if let Err(error) = Client::new(None).and_then(|c| c.act(ask)) {
-        eprintln!("It is written, but could not be put on record: {error:#}");
-    }
 }
 
 fn failed(trouble: Trouble) -> anyhow::Error {
@@ -170,12 +134,8 @@ async fn carry_out(github: &GitHub, command: Command) -> anyhow::Result<Option<(
             Ok(None)
         }
         Command::Api { path, method, fields } => {
-            // Merging and approving have their own gates.
-            let last =
-                path.split('?').next().unwrap_or_default().trim_end_matches('/').rsplit('/').next().unwrap_or_default();
-            if ["merge", "reviews", "merge-async"].contains(&last) && (method != "GET" || !fields.is_empty()) {
-                let says = format!("`{path}` is not written to from a thread");
-                return Err(Refusal::not_met("gated", says, "merge with: stewards merge <owner/repo#N>").into());
+            if path_is_gated(&path, method != "GET" || !fields.is_empty()) {
+                return Err(gated(&format!("writing to `{path}`")).into());
             }
             let mut body = serde_json::Map::new();
             for pair in &fields {
@@ -192,12 +152,7 @@ async fn carry_out(github: &GitHub, command: Command) -> anyhow::Result<Option<(
             out::json(&answer)?;
             Ok(None)
         }
-        Command::Auth { .. } => Ok(None),
     }
-}
-
-fn thread() -> String {
-    std::env::var("STEWARDS_THREAD").unwrap_or_else(|_| "unknown".into())
 }
 
 fn signed(words: &Words) -> anyhow::Result<String> {
@@ -315,31 +270,4 @@ fn as_json(pull: &Pull) -> Value {
         "comments": comments,
         "labels": pull.labels,
     })
-}
-
-/// Git's credential protocol: it tells what it wants on standard input. The
-/// token is given over https and on loopback, and nowhere else.
-/// Where the pages and repositories of the API's GitHub are.
-fn web_host() -> String {
-    let api = std::env::var("STEWARDS_GITHUB_API").unwrap_or_default();
-    let host = api.split_once("://").map_or("", |(_, rest)| rest).split('/').next().unwrap_or_default();
-    match host {
-        "" | "api.github.com" => "github.com".to_owned(),
-        host => host.to_owned(),
-    }
-}
-
-fn credential(operation: &str, token: &str) -> Outcome {
-    if operation != "get" || token.is_empty() {
-        return Ok(0);
-    }
-    let mut asked = String::new();
-    std::io::stdin().read_to_string(&mut asked)?;
-    let field = |name: &str| asked.lines().find_map(|l| l.strip_prefix(name)?.strip_prefix('=')).unwrap_or("");
-    let host = field("host");
-    let loopback = ["127.0.0.1", "localhost", "[::1]"].iter().any(|l| host == *l || host.starts_with(&format!("{l}:")));
-    if field("protocol") == "https" && host == web_host() || loopback {
-        out::line(&format!("username=x-access-token\npassword={token}"));
-    }
-    Ok(0)
 }
