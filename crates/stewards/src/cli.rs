@@ -151,8 +151,7 @@ pub enum Command {
     },
     /// Say what the running daemon was built from
     Build,
-    /// The pretend Linear and GitHub
-    #[command(hide = true)]
+    /// Run a pretend Linear and GitHub, for trying playbooks: needs a directory of its own (--dir)
     Twin(Twin),
     /// The agent of the demo and of the tests
     #[command(hide = true)]
@@ -525,11 +524,12 @@ pub struct Spawn {
 
 #[derive(Debug, Args)]
 pub struct Twin {
+    /// Its port on loopback (default: a free one, which is kept)
     #[arg(long)]
-    pub port: u16,
-    #[arg(long)]
-    pub config: PathBuf,
+    pub port: Option<u16>,
+    #[arg(long, hide = true)]
+    pub config: Option<PathBuf>,
     /// End when standard input closes
-    #[arg(long)]
+    #[arg(long, hide = true)]
     pub tied: bool,
 }

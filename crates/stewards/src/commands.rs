@@ -35,7 +35,7 @@ pub fn run(cli: Cli) -> Outcome {
             lists::skills(dir, project.as_deref(), Some(&name), json)
         }
         Command::Env { verb: EnvVerb::List } => lists::environments(dir, json),
-        Command::Twin(args) => twin::run(&args),
+        Command::Twin(args) => twin::run(dir, &args, json),
         Command::ScriptedAgent => scripted(),
         Command::Init(args) => files::init(&args, json),
         Command::Check { path, offline } => files::check(dir, path.as_deref(), offline, json),

@@ -16,6 +16,7 @@ mod githttp;
 mod github;
 mod github_checks;
 mod github_graph;
+mod github_graph_parts;
 mod github_graph_pull;
 mod github_graph_write;
 mod github_issues;

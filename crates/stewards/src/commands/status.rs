@@ -4,7 +4,7 @@ use super::lists::{self, no_daemon, offline, size, text, value};
 use super::login;
 use crate::client::Client;
 use crate::out::{self, Outcome};
-use crate::settings::{self, Secrets};
+use crate::settings::{self, Settings};
 use serde_json::{Value, json};
 use std::path::Path;
 use stewards_core::stewards::{needs, project_rows, service_rows};
@@ -44,8 +44,7 @@ pub fn status(dir: Option<&Path>, json: bool) -> Outcome {
     };
     let [projects, threads, waits, places, services] =
         [projects, threads, waits, places, services].map(|rows: Value| rows.as_array().cloned().unwrap_or_default());
-    let secrets: Secrets = settings::read(&home.join("secrets.json"))?;
-    let hooks = json!({ "linear": !secrets.linear_webhook.is_empty(), "github": !secrets.github_webhook.is_empty() });
+    let public = settings::read::<Settings>(&home.join("settings.json"))?.public_url;
     let database = std::fs::metadata(&file).map_or(0, |m| m.len());
     let worktrees: u64 = places.iter().filter_map(|p| p["bytes"].as_u64()).sum();
     let live = threads.iter().filter(|t| ["starting", "active"].contains(&text(&t["status"]).as_str())).count();
@@ -58,7 +57,7 @@ pub fn status(dir: Option<&Path>, json: bool) -> Outcome {
     if json {
         return out::json(&json!({
             "directory": home, "daemon": daemon, "logins": logins, "agents": agents, "projects": projects,
-            "threads": { "open": open, "live": live }, "needs": waits, "hooks": hooks, "disk": disk,
+            "threads": { "open": open, "live": live }, "needs": waits, "public": public, "disk": disk,
             "services": services, "quotas": quotas,
         }));
     }
@@ -73,8 +72,10 @@ pub fn status(dir: Option<&Path>, json: bool) -> Outcome {
         true => "Agents: none is installed (stewards agents says how)".to_owned(),
         false => format!("Agents: {}", there.join(", ")),
     });
-    let set = |name: &str| if hooks[name] == true { "secret set" } else { "no secret, so its webhooks are refused" };
-    out::line(&format!("Webhooks: /hooks/linear ({}), /hooks/github ({})", set("linear"), set("github")));
+    out::line(&match &public {
+        Some(url) => format!("Webhooks: {url}/hooks/linear and /hooks/github (stewards hooks)"),
+        None => "Webhooks: no public address, so the services are polled (stewards hooks)".to_owned(),
+    });
     for service in &services {
         out::line(&heard(service));
     }

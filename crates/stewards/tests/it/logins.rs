@@ -295,7 +295,7 @@ fn status_says_on_one_screen_how_everything_stands_with_a_daemon_and_without() {
         "Daemon: pid ",
         "Linear: not logged in",
         "GitHub: not logged in (stewards login github)",
-        "/hooks/linear (no secret",
+        "Webhooks: no public address",
         "News of GitHub: no webhook has come yet; ",
         ", every 1 min",
         "Threads: 0 open, 0 at work",

@@ -242,6 +242,52 @@ fn the_schemas_take_what_is_read_and_refuse_what_is_not() {
 }
 
 #[test]
+fn a_twin_of_ones_own_is_logged_in_to_and_keeps_what_was_said_to_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let home = dir.path().join("try");
+    let (_, error, code) = told(&stewards(&["twin"]).env_remove("STEWARDS_DIR").output().unwrap());
+    assert!(code == 2 && error.contains("a data directory of its own"), "{error}");
+    let start = || {
+        let mut command = stewards(&["--json", "twin", "--dir"]);
+        let mut child = command.arg(&home).stdout(Stdio::piped()).stdin(Stdio::null()).spawn().unwrap();
+        let mut text = String::new();
+        let mut lines = std::io::BufReader::new(child.stdout.take().unwrap());
+        let shown: Value = loop {
+            assert!(std::io::BufRead::read_line(&mut lines, &mut text).unwrap() > 0, "{text}");
+            if let Ok(shown) = serde_json::from_str(&text) {
+                break shown;
+            }
+        };
+        let port: u16 = shown["control"].as_str().unwrap().split([':', '/']).nth(4).unwrap().parse().unwrap();
+        let began = Instant::now();
+        while std::net::TcpStream::connect(("127.0.0.1", port)).is_err() {
+            assert!(began.elapsed().as_secs() < 20, "the twin does not serve");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        (child, shown, port)
+    };
+    let (mut child, shown, port) = start();
+    let control = |what: &str, body: Value| {
+        let token = shown["github_token"].as_str().unwrap();
+        let head = format!("POST /control/{what} HTTP/1.1\r\nAuthorization: Bearer {token}\r\n");
+        assert_eq!(request(port, &head, body.to_string().as_bytes()).0, 200);
+    };
+    control("user", json!({"login": "ann", "name": "Ann", "me": true}));
+    control("team", json!({"key": "DEMO", "name": "Demo"}));
+    let whoami = || told(&stewards(&["whoami", "--dir"]).arg(&home).output().unwrap());
+    let (out, error, code) = whoami();
+    assert!(code == 0 && out.contains("Linear: Ann") && out.contains("GitHub: ann"), "{out}{error}");
+    child.kill().unwrap();
+    child.wait().unwrap();
+    // Killed and started again: the same one, at the same place.
+    let (mut child, again, _) = start();
+    assert_eq!(again, shown);
+    assert_eq!(whoami().2, 0);
+    child.kill().unwrap();
+    child.wait().unwrap();
+}
+
+#[test]
 fn the_real_gh_runs_behind_ours_signed_and_never_merges() {
     let there = Command::new("gh").arg("--version").output().is_ok_and(|o| o.status.success());
     assert!(there || std::env::var("CI").as_deref() != Ok("true"), "gh is missing");
