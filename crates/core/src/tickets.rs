@@ -11,6 +11,11 @@ pub enum TicketAsk {
         key: String,
         body: String,
     },
+    /// The one reply to a session in which somebody mentioned the agent.
+    Reply {
+        session: String,
+        body: String,
+    },
     Update {
         key: String,
         state: Option<String>,
@@ -54,6 +59,13 @@ pub enum TicketWrite {
         ticket: Known,
         body: String,
     },
+    Reply {
+        /// A UUID that was never used before.
+        id: String,
+        /// Its id, and the ticket's key where it is about one.
+        session: Known,
+        body: String,
+    },
     Update {
         ticket: Known,
         state: Option<Known>,
@@ -82,6 +94,7 @@ impl TicketWrite {
     pub fn words(&self) -> String {
         match self {
             TicketWrite::Comment { ticket, .. } => format!("comment on {}", ticket.name),
+            TicketWrite::Reply { session, .. } => format!("reply to the session {} on {}", session.id, session.name),
             TicketWrite::Create { team, title, .. } => {
                 format!("new ticket in {}: {}", team.name, crate::text::cut(&crate::text::one_line(title), 60))
             }
@@ -109,8 +122,14 @@ impl TicketWrite {
     /// The same for two writes that would do the same, whatever ids of ours they carry.
     pub fn digest(&self) -> String {
         let mut same = self.clone();
-        if let TicketWrite::Comment { id, .. } | TicketWrite::Create { id, .. } = &mut same {
-            id.clear();
+        match &mut same {
+            TicketWrite::Comment { id, .. } | TicketWrite::Create { id, .. } => id.clear(),
+            // There is one reply, whatever it says.
+            TicketWrite::Reply { id, body, .. } => {
+                id.clear();
+                body.clear();
+            }
+            TicketWrite::Update { .. } => {}
         }
         crate::text::hash(&serde_json::to_string(&same).unwrap_or_default())
     }

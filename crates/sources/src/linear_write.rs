@@ -12,6 +12,9 @@ use stewards_core::trouble::Trouble;
 const COMMENT_CREATE: &str = include_str!("documents/linear/comment_create.graphql");
 const ISSUE_CREATE: &str = include_str!("documents/linear/issue_create.graphql");
 const ISSUE_UPDATE: &str = include_str!("documents/linear/issue_update.graphql");
+const SESSION: &str = include_str!("documents/linear/session.graphql");
+const SESSION_REPLY: &str = include_str!("documents/linear/session_reply.graphql");
+const ACTIVITY: &str = include_str!("documents/linear/activity.graphql");
 const COMMENT: &str = include_str!("documents/linear/comment.graphql");
 const ISSUE_NOW: &str = include_str!("documents/linear/issue_now.graphql");
 const TEAM: &str = include_str!("documents/linear/team.graphql");
@@ -41,6 +44,29 @@ pub struct TeamNames {
     pub states: Vec<String>,
     /// Its own and everybody's.
     pub labels: Vec<String>,
+}
+
+/// A session in which somebody mentioned the agent.
+#[derive(Debug, Default, Deserialize)]
+struct Session {
+    id: Option<String>,
+    issue: Option<Issue>,
+}
+
+/// A reply that mentions the agent would begin another session.
+fn unmentioned(body: &str) -> String {
+    let mut out = String::with_capacity(body.len());
+    let mut rest = body;
+    while let Some(at) = rest.find('@') {
+        let (before, after) = rest.split_at(at);
+        out.push_str(before);
+        let word: String = after[1..].chars().take_while(|c| c.is_alphanumeric()).collect();
+        if !word.eq_ignore_ascii_case("bb") {
+            out.push('@');
+        }
+        rest = &after[1..];
+    }
+    out + rest
 }
 
 fn refused<T>(says: String) -> Result<T, Trouble> {
@@ -77,6 +103,13 @@ impl Linear {
                 }
                 let (ticket, _) = self.ticket_and_team(key).await?;
                 Ok(TicketWrite::Comment { id, ticket, body: body.clone() })
+            }
+            TicketAsk::Reply { session, body } => {
+                if body.trim().is_empty() {
+                    return refused("the reply is empty".into());
+                }
+                let session = self.session(session.trim()).await?;
+                Ok(TicketWrite::Reply { id, session, body: unmentioned(body) })
             }
             TicketAsk::Update { key, state, assignee, add, remove, priority } => {
                 let nothing = state.is_none() && assignee.is_none() && priority.is_none();
@@ -132,6 +165,18 @@ impl Linear {
 
     async fn now(&self, key: &str) -> Result<Issue, Trouble> {
         self.field(ISSUE_NOW, json!({"id": key}), Some(key), "/issue").await
+    }
+
+    async fn session(&self, id: &str) -> Result<Known, Trouble> {
+        let found = self.field::<Session>(SESSION, json!({"id": id}), Some(id), "/agentSession").await;
+        match found {
+            Err(Trouble::Gone { .. }) => refused(format!("there is no session {id}")),
+            found => {
+                let session = found?;
+                let key = session.issue.and_then(|i| i.identifier).unwrap_or_else(|| "no ticket".into());
+                Ok(Known { id: said(session.id), name: key })
+            }
+        }
     }
 
     async fn ticket_and_team(&self, key: &str) -> Result<(Known, Known), Trouble> {
@@ -252,6 +297,11 @@ impl Linear {
                 let input = json!({"id": id, "issueId": ticket.id, "body": body});
                 (COMMENT_CREATE, json!({"input": input}), "/commentCreate")
             }
+            TicketWrite::Reply { id, session, body } => {
+                let content = json!({"type": "response", "body": body});
+                let input = json!({"id": id, "agentSessionId": session.id, "content": content});
+                (SESSION_REPLY, json!({"input": input}), "/agentActivityCreate")
+            }
             TicketWrite::Update { ticket, .. } => {
                 (ISSUE_UPDATE, json!({"id": ticket.id, "input": update_input(write)}), "/issueUpdate")
             }
@@ -269,6 +319,10 @@ impl Linear {
         let found = match write {
             TicketWrite::Comment { id, .. } => {
                 self.field::<Made>(COMMENT, json!({"id": id}), Some(id), "/comment").await.map(|m| Some(said(m.url)))
+            }
+            TicketWrite::Reply { id, .. } => {
+                let found = self.field::<Value>(ACTIVITY, json!({"id": id}), Some(id), "/agentActivity").await;
+                found.map(|_| Some(String::new()))
             }
             TicketWrite::Create { id, .. } => self.now(id).await.map(|issue| Some(said(issue.url))),
             TicketWrite::Update { ticket, .. } => {
@@ -362,6 +416,11 @@ mod tests {
         assert!(is_so(&issue(json!({"labelIds": ["a", "b"], "assignee": null, "priority": 0.0})), &write));
         assert!(!is_so(&issue(json!({"labelIds": ["a", "r"], "priority": 0})), &write));
         assert!(!is_so(&issue(json!({"labelIds": ["a"], "assignee": {"id": "x"}})), &write));
+    }
+
+    #[test]
+    fn a_reply_mentions_the_agent_no_more() {
+        assert_eq!(unmentioned("@bb did it, @ann; x@bb.example @BBC @"), "bb did it, @ann; xbb.example @BBC @");
     }
 
     #[test]

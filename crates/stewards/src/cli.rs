@@ -138,6 +138,11 @@ pub enum Command {
     Whoami,
     /// Show how everything stands: daemon, logins, agents, projects, disk, what needs you
     Status,
+    /// Read Linear as whoever is logged in
+    Linear {
+        #[command(subcommand)]
+        verb: LinearVerb,
+    },
     /// Print the addresses and secrets for webhooks; `install` sets them up where your login may
     Hooks {
         #[command(subcommand)]
@@ -233,6 +238,42 @@ pub enum ProjectVerb {
         name: String,
         #[arg(long)]
         yes: bool,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+pub enum LinearVerb {
+    /// Show a ticket with its comments
+    Issue {
+        /// Its key, such as ENG-12
+        key: String,
+    },
+    /// Look for tickets, the one that changed last first
+    Search {
+        /// Words that all stand in title or description
+        text: Vec<String>,
+        /// A team's key
+        #[arg(long)]
+        team: Option<String>,
+        /// A state, by name
+        #[arg(long)]
+        state: Option<String>,
+        /// me, nobody, or somebody's name or address
+        #[arg(long)]
+        assignee: Option<String>,
+        /// What is over, too
+        #[arg(long)]
+        all: bool,
+        /// So many at most, up to 100 (default: 20)
+        #[arg(long)]
+        limit: Option<u32>,
+    },
+    /// Ask a GraphQL query that changes nothing
+    Query {
+        query: String,
+        /// A JSON object
+        #[arg(long)]
+        variables: Option<String>,
     },
 }
 

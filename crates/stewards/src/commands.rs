@@ -2,6 +2,7 @@
 
 mod bus;
 mod hooks;
+mod linear;
 mod lists;
 mod login;
 mod status;
@@ -40,6 +41,7 @@ pub fn run(cli: Cli) -> Outcome {
         Command::Init(args) => files::init(&args, json),
         Command::Check { path, offline } => files::check(dir, path.as_deref(), offline, json),
         Command::Config { verb: ConfigVerb::Schema { file } } => files::schema(file),
+        Command::Linear { verb } => linear::run(dir, verb, json),
         Command::Hooks { verb } => hooks::run(dir, verb, json),
         Command::Link => link(dir, json),
         Command::Project { verb: ProjectVerb::Add { name, repo: Some(repo), remote: Some(remote) } } => {

@@ -72,7 +72,7 @@ impl Outside {
                 row.state.name.clone_from(&state.name);
                 Ok(row.url.clone())
             }
-            TicketWrite::Update { .. } | TicketWrite::Create { .. } => {
+            TicketWrite::Update { .. } | TicketWrite::Create { .. } | TicketWrite::Reply { .. } => {
                 Err(Trouble::Refused { says: "nobody does that here".into() })
             }
         }

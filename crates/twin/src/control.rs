@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 
 use crate::github::{Answer, Refusal, Shared, json_answer, parse};
 use crate::linear_ops::{self, Actor};
+use crate::linear_sessions::Session;
 use crate::model::{Column, Event, Label, Note, Repo, State, Team, Ticket, User};
 use crate::world::Tx;
 use crate::{App, ci, faults, github_issues, repos};
@@ -303,6 +304,16 @@ async fn review(Ext(app): Shared, body: Bytes) -> Answer {
     Ok(json_answer(200, &json!({"id": id})))
 }
 
+/// Somebody mentions the agent on a ticket.
+async fn session(Ext(app): Shared, body: Bytes) -> Answer {
+    let input = parse(&body)?;
+    let state = app.world.state();
+    let ticket = state.ticket(text(&input, "ticket")?).map(|t| t.id.clone()).ok_or_else(Refusal::not_found)?;
+    let id = crate::model::uuid_from("session", app.sessions.all().len() as u64);
+    app.sessions.begin(Session { id: id.clone(), ticket, activities: Vec::new() });
+    Ok(json_answer(200, &json!({"id": id})))
+}
+
 async fn hooks(Ext(app): Shared, body: Bytes) -> Answer {
     let input = parse(&body)?;
     let mute = input["mute"].as_bool().ok_or_else(|| Refusal::missing("Control", "mute"))?;
@@ -347,7 +358,7 @@ async fn state(Ext(app): Shared) -> Answer {
         })
         .collect();
     let body = json!({
-        "tickets": tickets, "repos": repos, "webhooks": s.deliveries, "muted": s.muted,
+        "tickets": tickets, "repos": repos, "sessions": app.sessions.rows(), "webhooks": s.deliveries, "muted": s.muted,
         "teams": s.teams.values().map(|t| json!({"id": t.id, "key": t.key, "name": t.name})).collect::<Vec<_>>(),
         "users": s.users.values().map(|u| json!({"login": u.login, "id": u.uuid, "me": u.me})).collect::<Vec<_>>(),
     });
@@ -374,6 +385,7 @@ pub fn router(app: &Arc<App>) -> Router<Arc<App>> {
     Router::new()
         .route("/control/team", post(team))
         .route("/control/user", post(user))
+        .route("/control/session", post(session))
         .route("/control/repo", post(repo))
         .route("/control/label", post(label))
         .route("/control/ticket", post(ticket))

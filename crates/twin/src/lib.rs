@@ -30,6 +30,7 @@ mod linear_hooks;
 mod linear_input;
 mod linear_ops;
 mod linear_schema;
+mod linear_sessions;
 mod logins;
 mod model;
 mod repo_hooks;
@@ -128,6 +129,7 @@ pub(crate) struct App {
     pub grants: Mutex<logins::Grants>,
     pub repo_hooks: repo_hooks::RepoHooks,
     pub team_hooks: linear_hooks::TeamHooks,
+    pub sessions: linear_sessions::Sessions,
     repo_locks: Mutex<BTreeMap<String, Arc<tokio::sync::Mutex<()>>>>,
 }
 
@@ -208,6 +210,7 @@ pub async fn serve(config: Config, shutdown: impl Future<Output = ()>) -> Result
         grants: Mutex::default(),
         repo_hooks: repo_hooks::RepoHooks::default(),
         team_hooks: linear_hooks::TeamHooks::default(),
+        sessions: linear_sessions::Sessions::default(),
         repo_locks: Mutex::default(),
     });
     // First those that were begun: what recovery finds new starts its own runs,

@@ -19,6 +19,7 @@ use crate::linear_input::{
 };
 use crate::linear_ops::{self, Actor};
 use crate::linear_schema::{Answer, Attachment, Comment, Issue, Linear, app, not_found, refused, schema};
+use crate::linear_sessions::{self, AgentActivityCreateInput, AgentActivityPayload};
 use crate::model::{Event, Note, State, Ticket};
 use crate::world::Tx;
 use crate::{App, Error};
@@ -250,6 +251,14 @@ impl Mutation {
             Ok(linear_ops::save_ticket(app, tx, me, t))
         })?;
         Ok(IssuePayload { last_sync_id, issue: Some(Issue(ticket)), success: true })
+    }
+
+    async fn agent_activity_create(
+        &self,
+        ctx: &Context<'_>,
+        input: AgentActivityCreateInput,
+    ) -> Answer<AgentActivityPayload> {
+        linear_sessions::create(ctx, input)
     }
 
     async fn webhook_create(&self, ctx: &Context<'_>, input: WebhookCreateInput) -> Answer<WebhookPayload> {

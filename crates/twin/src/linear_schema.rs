@@ -11,6 +11,7 @@ use crate::linear::Mutation;
 use crate::linear_hooks::Webhook;
 use crate::linear_input::{DateTime, IssueFilter, IssueLabelFilter, TeamFilter, UserFilter, WorkflowStateFilter};
 use crate::linear_ops;
+use crate::linear_sessions::{self, AgentActivity, AgentSession};
 use crate::model::{self, State};
 
 /// What resolvers return.
@@ -502,6 +503,14 @@ impl Query {
     async fn comment(&self, ctx: &Context<'_>, id: Option<String>) -> Answer<Comment> {
         let id = id.unwrap_or_default();
         state(ctx)?.notes.get(&id).cloned().map(Comment).ok_or_else(|| not_found("Comment"))
+    }
+
+    async fn agent_session(&self, ctx: &Context<'_>, id: String) -> Answer<AgentSession> {
+        linear_sessions::session(ctx, &id)
+    }
+
+    async fn agent_activity(&self, ctx: &Context<'_>, id: String) -> Answer<AgentActivity> {
+        linear_sessions::activity(ctx, &id)
     }
 
     async fn webhooks(

@@ -73,7 +73,7 @@ pub fn write_ticket(out: &mut Outcome, caller: &Caller, write: &TicketWrite) -> 
     let thread = writable(&out.world, id)?;
     let mut write = write.clone();
     let words = match &mut write {
-        TicketWrite::Comment { body, .. } => Some((body, COMMENT_MOST)),
+        TicketWrite::Comment { body, .. } | TicketWrite::Reply { body, .. } => Some((body, COMMENT_MOST)),
         TicketWrite::Create { description, .. } => Some((description, DESCRIPTION_MOST)),
         TicketWrite::Update { .. } => None,
     };
@@ -86,6 +86,7 @@ pub fn write_ticket(out: &mut Outcome, caller: &Caller, write: &TicketWrite) -> 
     let digest = write.digest();
     let young = |c: &&TicketChange| match c.state {
         ChangeState::Waits => true,
+        ChangeState::Done { .. } if matches!(write, TicketWrite::Reply { .. }) => true,
         ChangeState::Done { .. } => write.adds() && out.now.wall.duration_since(c.at) < SAME,
         ChangeState::Failed { .. } => false,
     };

@@ -62,6 +62,23 @@ async fn what_is_written_is_there_once_and_is_found_again_by_its_own_id() {
 }
 
 #[tokio::test]
+async fn a_session_is_answered_and_the_answer_is_found_again() {
+    let twin = Twin::start().await;
+    twin.ticket("DEMO-1", None, None, "Todo").await;
+    let session = twin.control("session", json!({"ticket": "DEMO-1"})).await["id"].as_str().unwrap().to_owned();
+    let linear = twin.linear();
+    let ask = |session: &str| TicketAsk::Reply { session: session.into(), body: "Done, @bb.".into() };
+    let write = linear.resolve(&ask(&session), &id(7)).await.unwrap();
+    assert!(
+        matches!(&write, TicketWrite::Reply { session, body, .. } if session.name == "DEMO-1" && body == "Done, bb.")
+    );
+    assert_eq!(linear.written(&write).await, Ok(None));
+    linear.write(&write).await.unwrap();
+    assert_eq!(linear.written(&write).await, Ok(Some(String::new())));
+    assert!(refusal(linear.resolve(&ask(&id(8)), &id(9)).await).contains("there is no session"));
+}
+
+#[tokio::test]
 async fn an_update_changes_what_it_names_and_nothing_else() {
     let twin = Twin::start().await;
     twin.ticket("DEMO-1", Some("bb-managed"), Some("ann"), "Todo").await;

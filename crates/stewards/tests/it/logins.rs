@@ -253,6 +253,11 @@ fn an_agent_changes_tickets_signed_and_once_whatever_is_lost_on_the_way() {
         json!({"team": "DEMO", "title": "More", "description": long, "assignee": "me", "parent": "DEMO-1"}),
     );
     assert!(good && said.contains("shortened") && said.contains("Done: new ticket in DEMO: More."), "{said}");
+    let session = o.control("session", json!({"ticket": "DEMO-1"}))["id"].clone();
+    let (said, good) = t.call(0, "linear_session_reply", json!({"session": session, "body": "It is done."}));
+    assert!(good && said.contains("Done: reply to the session"), "{said}");
+    let (said, good) = t.call(0, "linear_session_reply", json!({"session": session, "body": "Really."}));
+    assert!(good && said.contains("not written twice"), "{said}");
     for (tool, ask, words) in [
         ("linear_comment", json!({"key": "DEMO-9", "body": "x"}), "no ticket has the key DEMO-9"),
         ("linear_comment", json!({"key": "DEMO-1", "body": " "}), "the comment is empty"),

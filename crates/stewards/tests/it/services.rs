@@ -190,6 +190,42 @@ fn check_asks_the_services_for_what_the_files_name() {
 }
 
 #[test]
+fn tickets_are_read_on_the_command_line() {
+    let p = Place::new();
+    p.o.control(
+        "ticket",
+        json!({"key": "DEMO-1", "team": "DEMO", "title": "A slow page", "description": "please", "labels": [],
+        "assignee": "ann", "state": "Todo"}),
+    );
+    let (out, error, code) = p.o.run(&["linear", "issue", "demo-1"]);
+    assert!(code == 0 && out.contains("DEMO-1 A slow page") && out.contains("Todo, priority 0"), "{out}{error}");
+    assert!(p.o.run(&["linear", "search", "slow", "page", "--assignee", "me"]).0.contains("A slow page"));
+    assert!(p.o.run(&["linear", "search", "fast"]).0.contains("Nothing fits."));
+    assert_eq!(p.json(&["linear", "search", "slow"])[0]["key"], "DEMO-1");
+    let (out, _, _) = p.o.run(&[
+        "linear",
+        "query",
+        "query($id: String!) { issue(id: $id) { title } }",
+        "--variables",
+        "{\"id\": \"DEMO-1\"}",
+    ]);
+    assert!(out.contains("A slow page"), "{out}");
+    for (args, words, exit) in [
+        (&["linear", "issue", "DEMO-9"][..], "Entity not found", 2),
+        (&["linear", "issue", " "], "the key is empty", 2),
+        (&["linear", "search", "x", "--team", "NOPE"], "no team has the key NOPE", 2),
+        (&["linear", "query", "mutation { x }"], "a mutation does not", 2),
+        (&["linear", "query", "{ viewer { id } }", "--variables", "x"], "no JSON", 2),
+    ] {
+        let (_, error, code) = p.o.run(args);
+        assert!(code == exit && error.contains(words), "{args:?}: {code} {error}");
+    }
+    p.o.run(&["logout", "linear"]);
+    let (_, error, code) = p.o.run(&["linear", "issue", "DEMO-1"]);
+    assert!(code == 1 && error.contains("nobody is logged in to Linear: stewards login linear"), "{error}");
+}
+
+#[test]
 fn what_was_asked_and_what_is_left_is_told() {
     let p = Place::new();
     let (_, error, code) = p.o.run(&["usage", "--api"]);

@@ -23,6 +23,15 @@ struct CommentInput {
     body: String,
 }
 
+#[derive(Debug, Deserialize, schemars::JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct ReplyInput {
+    /// The session's id, as the wake names it.
+    session: String,
+    /// Markdown. Beyond 20,000 characters its longest sections are shortened.
+    body: String,
+}
+
 #[derive(Debug, Clone, Copy, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 enum Priority {
@@ -145,6 +154,16 @@ impl Tools {
         Extension(parts): Extension<http::request::Parts>,
     ) -> Called {
         self.change(&parts, TicketAsk::Comment { key: input.key, body: input.body }).await
+    }
+
+    #[tool(description = "Answers a Linear session in which somebody mentioned the agent. A session has one answer: \
+                          a second one is not written.")]
+    async fn linear_session_reply(
+        &self,
+        Parameters(input): Parameters<ReplyInput>,
+        Extension(parts): Extension<http::request::Parts>,
+    ) -> Called {
+        self.change(&parts, TicketAsk::Reply { session: input.session, body: input.body }).await
     }
 
     #[tool(description = "Changes state, assignee, labels or priority of a Linear ticket. What is left out stays. \
