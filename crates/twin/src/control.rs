@@ -14,9 +14,9 @@ use serde_json::{Value, json};
 
 use crate::github::{Answer, Refusal, Shared, json_answer, parse};
 use crate::linear_ops::{self, Actor};
-use crate::linear_sessions::Session;
+use crate::linear_sessions::{self, Session};
 use crate::model::{Column, Event, Label, Note, Repo, State, Team, Ticket, User};
-use crate::world::Tx;
+use crate::world::{Hook, Tx};
 use crate::{App, ci, faults, github_issues, repos};
 
 async fn guard(Ext(app): Shared, request: Request, next: Next) -> Response {
@@ -91,7 +91,7 @@ async fn user(Ext(app): Shared, body: Bytes) -> Answer {
 }
 
 /// A name that is safe as a directory.
-fn safe(name: &str) -> bool {
+pub(crate) fn safe(name: &str) -> bool {
     !name.is_empty()
         && !name.starts_with('.')
         && name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.'))
@@ -308,9 +308,19 @@ async fn review(Ext(app): Shared, body: Bytes) -> Answer {
 async fn session(Ext(app): Shared, body: Bytes) -> Answer {
     let input = parse(&body)?;
     let state = app.world.state();
-    let ticket = state.ticket(text(&input, "ticket")?).map(|t| t.id.clone()).ok_or_else(Refusal::not_found)?;
+    let ticket = state.ticket(text(&input, "ticket")?).cloned().ok_or_else(Refusal::not_found)?;
+    let by = match input["by"].as_str() {
+        Some(login) => person(&state, login)?,
+        None => state.me(),
+    };
     let id = crate::model::uuid_from("session", app.sessions.all().len() as u64);
-    app.sessions.begin(Session { id: id.clone(), ticket, activities: Vec::new() });
+    app.sessions.begin(Session { id: id.clone(), ticket: ticket.id.clone(), activities: Vec::new() });
+    let words = input["body"].as_str().unwrap_or("@stewards please look");
+    app.change(|tx| {
+        let body = linear_sessions::created(&app, tx, &id, &ticket, &by, words);
+        tx.hook(Hook::Linear { entity: "AgentSessionEvent", body });
+        Ok::<_, Refusal>(())
+    })?;
     Ok(json_answer(200, &json!({"id": id})))
 }
 
@@ -387,6 +397,7 @@ pub fn router(app: &Arc<App>) -> Router<Arc<App>> {
         .route("/control/user", post(user))
         .route("/control/session", post(session))
         .route("/control/repo", post(repo))
+        .route("/control/rename", post(crate::renames::control))
         .route("/control/label", post(label))
         .route("/control/ticket", post(ticket))
         .route("/control/comment", post(comment))

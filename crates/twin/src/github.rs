@@ -5,18 +5,18 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use axum::Router;
 use axum::body::{Body, Bytes};
-use axum::extract::{Request, State as Ext};
+use axum::extract::{Path, Request, State as Ext};
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
-use axum::routing::{delete, get, patch, post, put};
+use axum::routing::{any, delete, get, patch, post, put};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
-use crate::model::{Pull, Repo, State};
+use crate::model::{Pull, Repo, State, User};
 use crate::{
     App, Error, github_checks, github_graph, github_issues, github_json as js, github_merge, github_pulls,
-    line_comments, repo_hooks,
+    line_comments, renames, repo_hooks,
 };
 
 /// What handlers take from axum.
@@ -86,11 +86,13 @@ pub fn parse(body: &Bytes) -> Result<Value, Refusal> {
     serde_json::from_slice(body).map_err(|_| Refusal::new(400, "Problems parsing JSON"))
 }
 
-/// Finds a repository; names are matched without regard to case, as the real service does.
+/// Finds a repository by a name that it has or had; names are matched without regard to
+/// case, as the real service does.
 pub fn repo(state: &State, owner: &str, name: &str) -> Result<Repo, Refusal> {
     let full = format!("{owner}/{name}");
     let found = state.repos.get(&full).or_else(|| state.repos.values().find(|r| r.full().eq_ignore_ascii_case(&full)));
-    found.cloned().ok_or_else(Refusal::not_found)
+    let before = || state.renamed.get(&full).and_then(|id| state.repos.values().find(|r| r.id == *id));
+    found.or_else(before).cloned().ok_or_else(Refusal::not_found)
 }
 
 /// Finds a pull.
@@ -168,6 +170,9 @@ async fn guard(Ext(app): Shared, request: Request, next: Next) -> Response {
     if !token(request.headers()).is_some_and(|t| app.github_knows(t)) {
         return limits(Refusal::new(401, "Bad credentials").into_response(), false, "core");
     }
+    if let Some(answer) = renames::redirect(&app, request.method(), request.uri()) {
+        return limits(answer, true, "core");
+    }
     let get = request.method() == Method::GET;
     let resource = match request.uri().path() {
         path if path.contains("/search/") => "search",
@@ -219,17 +224,27 @@ fn limits(mut answer: Response, counts: bool, resource: &str) -> Response {
 }
 
 async fn viewer(Ext(app): Shared) -> Answer {
-    let me = app.world.state().me();
-    let mut body = js::user(&app, &me);
+    Ok(json_answer(200, &account(&app, &app.world.state().me())))
+}
+
+async fn one_user(Ext(app): Shared, Path(login): Path<String>) -> Answer {
+    let state = app.world.state();
+    let found = std::iter::once(state.me()).chain(state.users.values().cloned());
+    let user = found.into_iter().find(|u| u.login.eq_ignore_ascii_case(&login)).ok_or_else(Refusal::not_found)?;
+    Ok(json_answer(200, &account(&app, &user)))
+}
+
+fn account(app: &App, user: &User) -> Value {
+    let mut body = js::user(app, user);
     let fields = json!({
-        "name": me.name, "email": me.email, "company": null, "blog": "", "location": null, "hireable": null,
+        "name": user.name, "email": user.email, "company": null, "blog": "", "location": null, "hireable": null,
         "bio": null, "public_repos": 0, "public_gists": 0, "followers": 0, "following": 0,
         "created_at": "2020-01-01T00:00:00Z", "updated_at": "2020-01-01T00:00:00Z",
     });
     if let (Some(to), Some(from)) = (body.as_object_mut(), fields.as_object()) {
         to.extend(from.clone());
     }
-    Ok(json_answer(200, &body))
+    body
 }
 
 async fn unknown() -> Refusal {
@@ -243,10 +258,19 @@ pub fn router(app: &Arc<App>) -> Router<Arc<App>> {
 
 /// The API as it is at the root of its own host.
 pub fn api(app: &Arc<App>) -> Router<Arc<App>> {
+    routes()
+        .route("/repositories/{id}", any(renames::by_number))
+        .route("/repositories/{id}/{*rest}", any(renames::by_number))
+        .layer(axum::middleware::from_fn_with_state(app.clone(), guard))
+}
+
+/// The API without its guard.
+pub(crate) fn routes() -> Router<Arc<App>> {
     let r = "/repos/{owner}/{repo}";
     let at = |tail: &str| format!("{r}{tail}");
     Router::new()
         .route("/user", get(viewer))
+        .route("/users/{login}", get(one_user))
         .route("/graphql", post(github_graph::graphql))
         .route(r, get(github_checks::repository))
         .route(&at("/branches/{*branch}"), get(github_checks::branch))
@@ -273,5 +297,4 @@ pub fn api(app: &Arc<App>) -> Router<Arc<App>> {
         .route("/search/issues", get(github_issues::search))
         .fallback(unknown)
         .method_not_allowed_fallback(unknown)
-        .layer(axum::middleware::from_fn_with_state(app.clone(), guard))
 }

@@ -33,6 +33,7 @@ mod linear_schema;
 mod linear_sessions;
 mod logins;
 mod model;
+mod renames;
 mod repo_hooks;
 mod repos;
 pub mod scripted;
@@ -215,6 +216,7 @@ pub async fn serve(config: Config, shutdown: impl Future<Output = ()>) -> Result
     });
     // First those that were begun: what recovery finds new starts its own runs,
     // and a run that is started twice would pull its tree from under itself.
+    renames::settle(&app)?;
     ci::resume(&app);
     repos::recover(&app).await?;
 

@@ -5,7 +5,11 @@ use std::sync::{Mutex, PoisonError};
 use async_graphql::{Context, Enum, ID, InputObject, Object, SimpleObject};
 use serde_json::{Value, json};
 
+use crate::App;
+use crate::linear_ops;
 use crate::linear_schema::{Answer, Issue, app, not_found, refused};
+use crate::model::{Ticket, User, uuid_from};
+use crate::world::Tx;
 
 /// One session, with what the agent said in it.
 #[derive(Clone, Debug)]
@@ -109,6 +113,27 @@ pub struct AgentActivityCreateInput {
     content: JsonObject,
 }
 
+/// The webhook of a session that `by` began with `words` on a ticket.
+pub(crate) fn created(app: &App, tx: &Tx, id: &str, ticket: &Ticket, by: &User, words: &str) -> Value {
+    let (now, agent) = (tx.now.to_string(), uuid_from("app-user", 0));
+    let team = tx.state.teams.get(&ticket.team);
+    let team = json!({"id": team.map(|t| &t.id), "key": ticket.team, "name": team.map(|t| &t.name)});
+    let issue = json!({
+        "id": ticket.id, "identifier": ticket.identifier(), "title": ticket.title, "description": ticket.description,
+        "team": team, "teamId": team["id"], "url": linear_ops::ticket_url(app, ticket),
+    });
+    json!({
+        "type": "AgentSessionEvent", "action": "created", "appUserId": agent, "createdAt": now,
+        "oauthClientId": uuid_from("application", 0), "promptContext": words, "previousComments": [],
+        "agentSession": {
+            "id": id, "type": "commentThread", "status": "pending", "appUserId": agent, "creatorId": by.uuid,
+            "creator": {"id": by.uuid, "name": by.name, "email": by.email, "url": ""}, "issueId": ticket.id,
+            "issue": issue, "comment": {"id": uuid_from(id, 0), "body": words, "userId": by.uuid},
+            "createdAt": now, "updatedAt": now,
+        },
+    })
+}
+
 pub(crate) fn session(ctx: &Context<'_>, id: &str) -> Answer<AgentSession> {
     let found = app(ctx)?.sessions.all().into_iter().find(|s| s.id == id);
     found.map(AgentSession).ok_or_else(|| not_found("AgentSession"))
@@ -126,7 +151,7 @@ pub(crate) fn create(ctx: &Context<'_>, input: AgentActivityCreateInput) -> Answ
         return Err(refused("Argument Validation Error: content has no known type"));
     }
     let mut sessions = app.sessions.0.lock().unwrap_or_else(PoisonError::into_inner);
-    let id = input.id.unwrap_or_else(|| crate::model::uuid_from("activity", sessions.len() as u64));
+    let id = input.id.unwrap_or_else(|| uuid_from("activity", sessions.len() as u64));
     if sessions.iter().flat_map(|s| &s.activities).any(|a| a.id == id) {
         return Err(refused(&format!("AgentActivity with id {id} already exists")));
     }

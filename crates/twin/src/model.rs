@@ -285,6 +285,11 @@ pub enum Event {
         id: String,
     },
     Mute(bool),
+    /// A repository has another full name.
+    Renamed {
+        from: String,
+        to: String,
+    },
     /// One webhook attempt and whether it was answered with success.
     Delivery {
         service: String,
@@ -318,6 +323,8 @@ pub struct State {
     pub line_comments: BTreeMap<u64, LineComment>,
     pub check_runs: BTreeMap<u64, CheckRun>,
     pub keys: BTreeMap<String, String>,
+    /// Names that repositories had, and their ids.
+    pub renamed: BTreeMap<String, u64>,
     pub muted: bool,
     pub deliveries: BTreeMap<String, Deliveries>,
 }
@@ -347,6 +354,7 @@ impl State {
             Event::CheckRun(c) => drop(self.check_runs.insert(c.id, c)),
             Event::Key { key, id } => drop(self.keys.insert(key, id)),
             Event::Mute(m) => self.muted = m,
+            Event::Renamed { from, to } => self.rename(&from, &to),
             Event::Delivery { service, ok, .. } => {
                 let count = self.deliveries.entry(service).or_default();
                 if ok {
@@ -355,6 +363,29 @@ impl State {
                     count.failed += 1;
                 }
             }
+        }
+    }
+
+    /// Everything under a repository's old name goes to its new one, which may be one that
+    /// another had before.
+    fn rename(&mut self, from: &str, to: &str) {
+        let (Some(mut repo), Some((owner, name))) = (self.repos.remove(from), to.split_once('/')) else { return };
+        (repo.owner, repo.name) = (owner.to_owned(), name.to_owned());
+        self.renamed.remove(to);
+        self.renamed.insert(from.to_owned(), repo.id);
+        self.repos.insert(to.to_owned(), repo);
+        let numbers: Vec<u64> = self.pulls.keys().filter(|(r, _)| r == from).map(|(_, n)| *n).collect();
+        for number in numbers {
+            if let Some(mut pull) = self.pulls.remove(&(from.to_owned(), number)) {
+                pull.repo = to.to_owned();
+                self.pulls.insert((to.to_owned(), number), pull);
+            }
+        }
+        let named = self.pull_comments.values_mut().map(|c| &mut c.repo);
+        let named = named.chain(self.reviews.values_mut().map(|r| &mut r.repo));
+        let named = named.chain(self.line_comments.values_mut().map(|c| &mut c.repo));
+        for repo in named.chain(self.check_runs.values_mut().map(|c| &mut c.repo)).filter(|r| *r == from) {
+            *repo = to.to_owned();
         }
     }
 

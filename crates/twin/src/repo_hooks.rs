@@ -54,6 +54,14 @@ impl RepoHooks {
         hooks.values().filter(wants).cloned().collect()
     }
 
+    /// A repository keeps its hooks under its new name.
+    pub fn rename(&self, from: &str, to: &str) {
+        let mut hooks = self.hooks.lock().unwrap_or_else(PoisonError::into_inner);
+        for hook in hooks.values_mut().filter(|h| h.repo == from) {
+            hook.repo = to.to_owned();
+        }
+    }
+
     pub fn tried(&self, hook: u64, guid: &str, event: &str, status: u16, payload: Value) {
         let mut log = self.log.lock().unwrap_or_else(PoisonError::into_inner);
         let id = log.last().map_or(1, |t| t.id + 1);

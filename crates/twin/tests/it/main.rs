@@ -3,5 +3,6 @@
 mod faults;
 mod gh;
 mod pulls;
+mod renames;
 mod tickets;
 mod world;

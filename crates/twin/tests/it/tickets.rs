@@ -5,7 +5,7 @@ use std::path::Path;
 
 use async_graphql::parser::parse_schema;
 use async_graphql::parser::types::{TypeKind, TypeSystemDefinition};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::world::Twin;
 
@@ -118,4 +118,31 @@ fn fits(sdl: &str, official: &str) {
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_mention_of_the_agent_is_told_by_a_webhook_of_its_own() {
+    let twin = Twin::start().await;
+    twin.seed().await;
+    let began = twin.post("/control/session", json!({"ticket": "DEMO-1", "by": "bob", "body": "@stewards why?"})).await;
+    let heard = || {
+        let all = twin.received.lock().unwrap().clone();
+        let (_, headers, body) =
+            all.into_iter().find(|(_, h, _)| h.get("linear-event").is_some_and(|e| e == "AgentSessionEvent"))?;
+        Some((headers, serde_json::from_slice::<Value>(&body).unwrap()))
+    };
+    for _ in 0..100 {
+        if heard().is_some() {
+            break;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+    }
+    let (_, body) = heard().expect("no webhook came");
+    assert_eq!((&body["action"], &body["agentSession"]["id"]), (&json!("created"), &began["id"]));
+    assert_eq!(body["agentSession"]["issue"]["identifier"], "DEMO-1");
+    assert_eq!(
+        (&body["agentSession"]["creator"]["name"], &body["promptContext"]),
+        (&json!("Bob"), &json!("@stewards why?"))
+    );
+    assert_ne!(body["agentSession"]["creatorId"], body["appUserId"]);
 }
