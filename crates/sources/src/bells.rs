@@ -47,26 +47,33 @@ pub(crate) fn text<'a>(body: &'a Value, path: &str) -> Option<&'a str> {
 
 /// The bell of one Linear webhook.
 pub struct LinearBell {
-    secret: String,
+    secrets: Vec<String>,
 }
 
 impl LinearBell {
     /// `secret` is the webhook's signing secret. An empty one verifies nothing.
     pub fn new(secret: String) -> LinearBell {
-        LinearBell { secret }
+        LinearBell { secrets: vec![secret] }
+    }
+
+    /// Another secret that verifies as well: an application's own webhook, which tells of
+    /// mentions, has one that Linear makes.
+    pub fn or(mut self, secret: String) -> LinearBell {
+        self.secrets.push(secret);
+        self
     }
 }
 
 impl Doorbell for LinearBell {
     fn verify(&self, headers: &BTreeMap<String, String>, raw: &[u8], now_ms: i64) -> Result<Ring, BadRing> {
         let signature = headers.get("linear-signature").map_or("", |s| s.trim());
-        if !signed(&self.secret, raw, signature) {
+        if !self.secrets.iter().any(|secret| signed(secret, raw, signature)) {
             return Err(BadRing::Signature);
         }
         let body = object(raw)?;
-        let delivery = headers.get("linear-delivery").map(|d| d.trim()).filter(|d| !d.is_empty());
+        let named = || headers.get("linear-delivery").map(|d| d.trim()).filter(|d| !d.is_empty()).map(str::to_owned);
         Ok(Ring {
-            delivery: delivery.map_or_else(|| body_name(raw), str::to_owned),
+            delivery: said(&body).or_else(named).unwrap_or_else(|| body_name(raw)),
             source: "linear".into(),
             what: words(&body),
             about: about(&body),
@@ -95,7 +102,40 @@ fn is_stale(body: &Value, now_ms: i64) -> Result<bool, BadRing> {
     Ok((now_ms as f64 - sent).abs() > WINDOW_MS as f64)
 }
 
+/// The name of what was said to the agent in a session. Its words are to be acted on once,
+/// so their own ids count and not how often they were delivered.
+fn said(body: &Value) -> Option<String> {
+    if text(body, "/type") != Some("AgentSessionEvent") {
+        return None;
+    }
+    let session = text(body, "/agentSession/id")?;
+    match text(body, "/action")? {
+        "created" => Some(format!("session-{session}")),
+        "prompted" => Some(format!("session-{session}-{}", text(body, "/agentActivity/id")?)),
+        _ => None,
+    }
+}
+
+/// The ticket in whose session somebody spoke to the agent. What the agent's own account
+/// began or said concerns nothing.
+fn about_session(body: &Value) -> About {
+    let by = match text(body, "/action") {
+        Some("created") => text(body, "/agentSession/creatorId").or_else(|| text(body, "/agentSession/creator/id")),
+        Some("prompted") => text(body, "/agentActivity/userId").or_else(|| text(body, "/agentActivity/user/id")),
+        _ => return About::Nothing,
+    };
+    let own = text(body, "/appUserId").or_else(|| text(body, "/agentSession/appUserId"));
+    let uuid = text(body, "/agentSession/issueId").or_else(|| text(body, "/agentSession/issue/id"));
+    let Some(uuid) = uuid.filter(|_| by.is_none() || by != own) else { return About::Nothing };
+    let key = text(body, "/agentSession/issue/identifier").unwrap_or("");
+    let team = text(body, "/agentSession/issue/team/key").unwrap_or("");
+    About::Ticket { uuid: uuid.into(), key: key.into(), team: team.into() }
+}
+
 fn about(body: &Value) -> About {
+    if text(body, "/type") == Some("AgentSessionEvent") {
+        return about_session(body);
+    }
     if !matches!(text(body, "/action"), Some("create" | "update" | "remove" | "restore")) {
         return About::Nothing;
     }
@@ -149,6 +189,34 @@ mod tests {
         ] {
             assert_eq!(about(&body), About::Nothing, "{body}");
         }
+    }
+
+    #[test]
+    fn words_to_the_agent_ring_their_ticket_and_its_own_do_not() {
+        let created = json!({"type": "AgentSessionEvent", "action": "created", "appUserId": "app", "agentSession":
+            {"id": "s", "creatorId": "ann", "issue": {"id": "u", "identifier": "DEMO-1", "team": {"key": "DEMO"}}}});
+        let ticket = About::Ticket { uuid: "u".into(), key: "DEMO-1".into(), team: "DEMO".into() };
+        assert_eq!((about(&created), said(&created).as_deref()), (ticket.clone(), Some("session-s")));
+        let mut prompted = created.clone();
+        prompted["action"] = json!("prompted");
+        prompted["agentActivity"] = json!({"id": "a", "userId": "bob", "content": {"type": "prompt", "body": "go"}});
+        assert_eq!((about(&prompted), said(&prompted).as_deref()), (ticket.clone(), Some("session-s-a")));
+        prompted["agentActivity"]["userId"] = json!("app");
+        assert_eq!(about(&prompted), About::Nothing);
+        let mut own = created.clone();
+        own["agentSession"]["creatorId"] = json!("app");
+        assert_eq!(about(&own), About::Nothing);
+        // An automation began it: nobody's words, and news all the same.
+        let mut nobody = created.clone();
+        nobody["agentSession"]["creatorId"] = Value::Null;
+        assert_eq!(about(&nobody), ticket);
+        let mut elsewhere = created;
+        elsewhere["agentSession"]["issue"] = Value::Null;
+        assert_eq!(about(&elsewhere), About::Nothing);
+        assert_eq!(
+            said(&json!({"type": "AgentSessionEvent", "action": "prompted", "agentSession": {"id": "s"}})),
+            None
+        );
     }
 
     #[test]

@@ -226,7 +226,10 @@ async fn daemon(dir: &Path, tied: bool, quiet: bool) -> Outcome {
         passes,
         sessions: sessions.clone(),
         bells: BTreeMap::from([
-            ("linear", Arc::new(LinearBell::new(secrets.linear_webhook.clone())) as Arc<_>),
+            (
+                "linear",
+                Arc::new(LinearBell::new(secrets.linear_webhook.clone()).or(secrets.linear_app.clone())) as Arc<_>,
+            ),
             ("github", Arc::new(GitHubBell::new(secrets.github_webhook.clone())) as Arc<_>),
         ]),
         build,

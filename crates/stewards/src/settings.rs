@@ -188,6 +188,9 @@ pub const LOGINS: &str = "logins.json";
 #[serde(default, deny_unknown_fields)]
 pub struct Secrets {
     pub linear_webhook: String,
+    /// Of the webhook that a Linear application has of its own, by which mentions of the
+    /// agent come. Linear makes it; empty where there is no application.
+    pub linear_app: String,
     pub github_webhook: String,
     /// Signs the page's session cookies.
     pub page_key: String,

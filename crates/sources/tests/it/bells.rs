@@ -74,8 +74,34 @@ fn an_empty_secret_verifies_nothing() {
     let signature = hmac("", raw);
     let linear = map(&[("linear-signature", &signature)]);
     assert_eq!(LinearBell::new(String::new()).verify(&linear, raw, 0), Err(BadRing::Signature));
+    assert!(LinearBell::new(SECRET.into()).or(String::new()).verify(&linear, raw, 0).is_err());
     let github = map(&[("x-hub-signature-256", &format!("sha256={signature}"))]);
     assert_eq!(GitHubBell::new(String::new()).verify(&github, raw, 0), Err(BadRing::Signature));
+}
+
+#[test]
+fn an_applications_own_secret_verifies_beside_the_teams() {
+    let bell = LinearBell::new(SECRET.into()).or("the application's".into());
+    for secret in [SECRET, "the application's"] {
+        assert!(bell.verify(&map(&[("linear-signature", &hmac(secret, b"{}"))]), b"{}", 0).is_ok(), "{secret}");
+    }
+    let other = map(&[("linear-signature", &hmac("another", b"{}"))]);
+    assert_eq!(bell.verify(&other, b"{}", 0), Err(BadRing::Signature));
+}
+
+#[test]
+fn what_is_said_to_the_agent_is_one_delivery_however_often_it_comes() {
+    let body = |sent: i64| {
+        json!({"type": "AgentSessionEvent", "action": "created", "webhookTimestamp": sent, "appUserId": "app",
+            "agentSession": {"id": "s", "creatorId": "ann", "issueId": "u"}})
+        .to_string()
+    };
+    let name = |delivery: &str, sent: i64| {
+        let raw = body(sent);
+        let headers = map(&[("linear-signature", &hmac(SECRET, raw.as_bytes())), ("linear-delivery", delivery)]);
+        LinearBell::new(SECRET.into()).verify(&headers, raw.as_bytes(), sent).unwrap().delivery
+    };
+    assert_eq!(name("one", 1), name("two", 2));
 }
 
 #[test]

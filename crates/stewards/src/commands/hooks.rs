@@ -128,6 +128,13 @@ async fn show(home: &Path, set: &Settings, secrets: &Secrets, callers: &[Caller]
         out::line(&format!("  secret {}", secret(service)));
         out::line(&format!("  as application/json, of: {}", kinds(service).join(", ")));
     }
+    if secrets.linear_app.is_empty() {
+        let file = home.join("secrets.json");
+        out::line(
+            "Mentions of the agent come by the webhook of a Linear application, to the same address. Its secret is",
+        );
+        out::line(&format!("made by Linear: write it as linear_app into {}, and restart.", file.display()));
+    }
     for (caller, there) in &rows {
         let says = match there {
             Ok(true) => "is set up".to_owned(),

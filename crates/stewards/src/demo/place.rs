@@ -1,6 +1,6 @@
 //! The demo's directory: what was chosen once and is kept there.
 
-use crate::settings::{self, LOGINS, Secrets, Settings};
+use crate::settings::{self, LOGINS, Settings};
 use crate::twin::TwinFile;
 use anyhow::Context;
 use serde::{Deserialize, Serialize};
@@ -80,15 +80,7 @@ impl Place {
         let home = self.home();
         std::fs::create_dir_all(&home)?;
         std::fs::create_dir_all(self.dir.join("twin"))?;
-        let mut secrets: Secrets = settings::read(&home.join("secrets.json"))?;
-        if secrets.linear_webhook.is_empty() {
-            secrets = Secrets {
-                linear_webhook: stewards_engine::secret(),
-                github_webhook: stewards_engine::secret(),
-                page_key: stewards_engine::secret(),
-            };
-            settings::write_private(&home.join("secrets.json"), &secrets)?;
-        }
+        let secrets = settings::secrets(&home)?;
         let logins = Logins::new(home.join(LOGINS));
         logins.put(Service::Linear, Login::of_token(How::Token, &self.chosen.linear_token))?;
         logins.put(Service::GitHub, Login::of_token(How::Token, &self.chosen.github_token))?;
