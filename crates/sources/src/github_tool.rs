@@ -35,6 +35,15 @@ impl GitHub {
         Ok(answer.pointer("/permissions/push").and_then(Value::as_bool).unwrap_or(true))
     }
 
+    /// Whether there is an account of this login.
+    pub async fn has_user(&self, login: &str) -> Result<bool, Trouble> {
+        match self.rest().get::<Value>(self.rest().url(&["users", login])?).await {
+            Ok(_) => Ok(true),
+            Err(failed) if failed.status == Some(404) => Ok(false),
+            Err(failed) => Err(failed.into()),
+        }
+    }
+
     /// The branch that pulls go into by default.
     pub async fn default_branch(&self, repo: &RepoName) -> Result<String, Trouble> {
         let answer: Value = self.rest().get(self.rest().repo_url(repo, &[])?).await?;

@@ -4,8 +4,9 @@ use crate::settings::{self, LOGINS, Settings};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
-use stewards_core::config::{Config, PLAYBOOKS, PROJECT_FILE, Problem, REPOS_FILE};
+use stewards_core::config::{Alerts, Config, PLAYBOOKS, PROJECT_FILE, Problem, REPOS_FILE, ROLES_FILE};
 use stewards_core::entity::RepoName;
+use stewards_core::ports::Pulls;
 use stewards_core::trouble::Trouble;
 use stewards_sources::{GitHub, Linear, Logins, Service, TeamNames, Token};
 
@@ -41,11 +42,12 @@ pub async fn check(
         true => {
             let github = GitHub::new(set.github_api, Token::Kept(logins, Service::GitHub));
             let named = config.repos.iter().map(|r| (r.name.clone(), REPOS_FILE, r.name.name().to_owned()));
-            let own = origin.into_iter().map(|o| (o.clone(), PROJECT_FILE, String::new()));
+            let own = origin.iter().map(|o| (o.clone(), PROJECT_FILE, String::new()));
             for (repo, file, word) in own.chain(named) {
                 let line = if word.is_empty() { 0 } else { line_of(files.get(file), &word) };
                 repository(&github, &repo, file, line, &mut found).await;
             }
+            roles(&github, config, files.get(ROLES_FILE), origin.as_ref(), &mut found).await;
         }
         false => found.push(not_asked(Service::GitHub, "nobody is logged in (stewards login github)")),
     }
@@ -108,6 +110,51 @@ fn some(names: &[String]) -> String {
         0 => "none".into(),
         n if n > 20 => format!("{} and {} more", names[..20].join(", "), n - 20),
         _ => names.join(", "),
+    }
+}
+
+/// Each entry belongs to a login that exists, and watches repositories of the project.
+async fn roles(
+    github: &GitHub,
+    config: &Config,
+    text: Option<&String>,
+    origin: Option<&RepoName>,
+    found: &mut Vec<Problem>,
+) {
+    if config.roles.is_empty() {
+        return;
+    }
+    let mut say = |word: &str, says: String, fatal: bool| {
+        let line = if word.is_empty() { 0 } else { line_of(text, word) };
+        found.push(Problem { file: ROLES_FILE.into(), line, says, fatal });
+    };
+    for (login, role) in &config.roles {
+        match github.has_user(login).await {
+            Ok(true) => {}
+            Ok(false) => say(login, format!("GitHub knows no login {login}: no server would run this entry"), true),
+            Err(trouble) => {
+                let problem = not_asked(Service::GitHub, &trouble.to_string());
+                return found.push(problem);
+            }
+        }
+        let Some(Alerts::Repos(watched)) = role.ops.as_ref().and_then(|o| o.dependabot.as_ref()) else { continue };
+        // Without an origin it is not known which repository is the primary one.
+        let Some(origin) = origin else { continue };
+        for name in watched {
+            let all = std::iter::once(origin).chain(config.repos.iter().map(|r| &r.name));
+            let is = |r: &RepoName| r.0.eq_ignore_ascii_case(name) || r.name().eq_ignore_ascii_case(name);
+            if !all.clone().any(is) {
+                let names: Vec<String> = all.map(ToString::to_string).collect();
+                say(name, format!("{name} is no repository of the project: {}", some(&names)), true);
+            }
+        }
+    }
+    match github.viewer().await {
+        Ok(me) if !config.roles.keys().any(|l| l.eq_ignore_ascii_case(&me.login)) => {
+            let login = &me.login;
+            say("", format!("no role for {login}: this server would run no watch and no project steward"), false);
+        }
+        _ => {}
     }
 }
 

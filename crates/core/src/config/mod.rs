@@ -4,6 +4,7 @@
 mod playbook;
 mod project;
 mod repos;
+mod roles;
 pub mod schemas;
 mod skill;
 mod templates;
@@ -11,6 +12,7 @@ mod templates;
 pub use playbook::{Models, Phase, Playbook, PlaybookKind, Ready, Section, Stage};
 pub use project::ProjectFile;
 pub use repos::{FurtherRepo, REPOS_FILE};
+pub use roles::{Alerts, Role, Roles};
 pub use skill::{Skill, skills};
 pub use templates::{Starting, starting_files};
 
@@ -52,6 +54,8 @@ pub struct Config {
     /// Beside the primary one.
     #[serde(default)]
     pub repos: Vec<FurtherRepo>,
+    #[serde(default)]
+    pub roles: Roles,
     pub problems: Vec<Problem>,
 }
 
@@ -100,10 +104,18 @@ impl Config {
                 }
             }
         }
-        if let Some(text) = files.get(ROLES_FILE)
-            && let Err(e) = serde_json::from_str::<serde_json::Value>(text)
-        {
-            next.problems.push(Problem { file: ROLES_FILE.into(), line: e.line(), says: e.to_string(), fatal: true });
+        if let Some(text) = files.get(ROLES_FILE) {
+            match roles::parse(text) {
+                Ok(all) => {
+                    let teams = next.project.as_ref().map_or(&[][..], |p| &p.teams);
+                    next.problems.extend(roles::advice(&all, text, teams));
+                    next.roles = all;
+                }
+                Err(problem) => {
+                    next.roles = last.roles.clone();
+                    next.problems.push(problem);
+                }
+            }
         }
         if let Some(project) = &next.project {
             for (kind, name) in &project.playbooks {

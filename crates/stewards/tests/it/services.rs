@@ -167,6 +167,8 @@ fn check_asks_the_services_for_what_the_files_name() {
     let text = std::fs::read_to_string(&playbook).unwrap();
     file(&dir, ".bb/stewards/playbooks/linear-tickets.md", &text.replace("In Review", "Checking"));
     file(&dir, ".bb/repos.json", "[\n  \"https://github.com/acme/none\"\n]\n");
+    let roles = "{\n  \"bob\": {\n    \"ops\": {\"team\": \"X\", \"dependabot\": [\"shop\", \"nothere\"]}\n  }\n}\n";
+    file(&dir, ".bb/stewards/roles.json", roles);
     let (out, _, code) = check(&[]);
     assert_eq!(code, 78, "{out}");
     for words in [
@@ -176,11 +178,18 @@ fn check_asks_the_services_for_what_the_files_name() {
         "the team DEMO has no state Checking; it has Backlog",
         "the state In Review of the team DEMO is in no phase",
         ".bb/repos.json:2: there is no repository acme/none",
+        ".bb/stewards/roles.json:3: the team X of bob is none of the project's: DEMO, NOPE",
+        ".bb/stewards/roles.json:2: GitHub knows no login bob",
+        ".bb/stewards/roles.json:3: nothere is no repository of the project: acme/shop, acme/none",
+        ".bb/stewards/roles.json: no role for ann",
+        ".bb/stewards/roles.json: no login has `projectSteward`",
     ] {
         assert!(out.contains(words), "{words}: {out}");
     }
     let lines: Vec<&str> = out.lines().filter(|l| l.contains("no state Checking")).collect();
     assert!(lines.len() == 1 && !lines[0].contains("md: "), "{lines:?}");
+    assert_eq!(check(&["--offline"]).2, 78, "the team is wrong whatever the services say");
+    file(&dir, ".bb/stewards/roles.json", "{\"ann\": {\"projectSteward\": true}}");
     assert_eq!(check(&["--offline"]).2, 0);
     // Nobody is logged in: that is said, and no fault of the files.
     p.o.run(&["logout", "linear"]);
