@@ -67,7 +67,8 @@ impl Transport {
     pub async fn send(&self, request: RequestBuilder, service: &str) -> Result<Reply, Trouble> {
         let failed = |e: reqwest::Error| {
             let what = if e.is_timeout() { "did not answer in time" } else { "cannot be reached" };
-            flaky(format!("{service} {what}: {}", whole(&e.without_url())))
+            let why = whole(&e.without_url());
+            flaky(format!("{service} {what}: {why}{}", help(&why)))
         };
         let mut response = request.send().await.map_err(failed)?;
         let mut body = Vec::new();
@@ -86,6 +87,14 @@ impl Transport {
 pub(crate) fn is_loopback(url: &Url) -> bool {
     let host = url.host_str().unwrap_or("").trim_matches(['[', ']']);
     host == "localhost" || host.parse::<std::net::IpAddr>().is_ok_and(|ip| ip.is_loopback())
+}
+
+/// What to do about a certificate that nobody vouches for: a company's network has its own authority.
+fn help(why: &str) -> &'static str {
+    match why.contains("certificate") {
+        true => " (an authority of your network's own: add it to the system's, or name its PEM file in SSL_CERT_FILE)",
+        false => "",
+    }
 }
 
 /// An error with its causes: reqwest's own text names only the outermost.

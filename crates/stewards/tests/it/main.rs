@@ -8,5 +8,6 @@ mod home;
 mod host;
 mod kills;
 mod logins;
+mod proxies;
 mod rig;
 mod services;
