@@ -122,7 +122,7 @@ fn requests_go_through_the_environments_proxy_and_an_own_authority_is_trusted() 
     assert!(heard.contains(&format!("GET http://{HOST}/api/v3/user HTTP/1.1")), "{heard:?}");
     let secure = ("HTTPS_PROXY", proxy.url());
     // Nobody vouches for the certificate: refused with what to do, and no token was sent.
-    let (said, code, heard) = proxy.login("https", &[secure.clone()]);
+    let (said, code, heard) = proxy.login("https", std::slice::from_ref(&secure));
     assert!(code != 0 && said.contains("certificate") && said.contains("SSL_CERT_FILE"), "{code} {said}");
     assert!(heard.iter().all(|l| l == &format!("CONNECT {HOST}:443 HTTP/1.1")) && !heard.is_empty(), "{heard:?}");
     let trusted = ("SSL_CERT_FILE", proxy.authority().display().to_string());
