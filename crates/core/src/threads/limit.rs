@@ -136,23 +136,27 @@ fn of_day(says: &str, now: Timestamp, usual: &TimeZone) -> Option<Timestamp> {
         .unwrap_or_else(|| usual.clone());
     let time = clock(rest)?;
     let today = here.to_datetime(now).date();
-    let first = named_day(rest, today).unwrap_or(today);
     let at = |day: Date| here.to_timestamp(day.to_datetime(time)).ok();
-    // A time of day that is over today means tomorrow's.
-    at(first).filter(|t| *t > now).or_else(|| at(today.checked_add(1.day()).ok()?))
+    match named_day(rest, today) {
+        Some(day) => at(day),
+        // A time of day that is over today means tomorrow's.
+        None => at(today).filter(|t| *t > now).or_else(|| at(today.checked_add(1.day()).ok()?)),
+    }
 }
 
-/// `dec 3` or `december 3`, in this year or the next.
+/// `dec 3`, `december 3rd, 2026`; without a year in this one or the next.
 fn named_day(text: &str, today: Date) -> Option<Date> {
     const MONTHS: [&str; 12] = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"];
-    let mut words = text.split(|c: char| !c.is_ascii_alphanumeric()).filter(|w| !w.is_empty());
-    while let Some(word) = words.next() {
-        let Some(month) = MONTHS.iter().position(|m| word.starts_with(m)) else { continue };
-        let day: i8 = words.next()?.trim_end_matches(|c: char| c.is_ascii_alphabetic()).parse().ok()?;
-        let of = |year: i16| Date::new(year, i8::try_from(month + 1).ok()?, day).ok();
-        return of(today.year()).filter(|d| *d >= today).or_else(|| of(today.year() + 1));
-    }
-    None
+    let words: Vec<&str> = text.split(|c: char| !c.is_ascii_alphanumeric()).filter(|w| !w.is_empty()).collect();
+    words.iter().enumerate().find_map(|(n, word)| {
+        let month = i8::try_from(MONTHS.iter().position(|m| word.starts_with(m))? + 1).ok()?;
+        let day: i8 = words.get(n + 1)?.trim_end_matches(|c: char| c.is_ascii_alphabetic()).parse().ok()?;
+        let of = |year: i16| Date::new(year, month, day).ok();
+        match words.get(n + 2).filter(|w| w.len() == 4).and_then(|w| w.parse().ok()) {
+            Some(year) => of(year),
+            None => of(today.year()).filter(|d| *d >= today).or_else(|| of(today.year() + 1)),
+        }
+    })
 }
 
 fn clock(text: &str) -> Option<Time> {
@@ -163,7 +167,8 @@ fn clock(text: &str) -> Option<Time> {
         let start = rest.find(|c: char| c.is_ascii_digit())?;
         rest = &rest[start..];
         let n = digits(rest);
-        let hour: i8 = rest[..n].parse().ok()?;
+        // A year is no hour.
+        let hour: i8 = rest[..n].parse().unwrap_or(i8::MAX);
         let mut after = &rest[n..];
         let mut minute = 0;
         let colon = after.starts_with(':');
@@ -174,6 +179,7 @@ fn clock(text: &str) -> Option<Time> {
         }
         let half = after.trim_start();
         let hour = match (half.starts_with("am"), half.starts_with("pm")) {
+            _ if hour > 24 => None,
             (true, _) => Some(hour % 12),
             (_, true) => Some(hour % 12 + 12),
             _ if colon => Some(hour),
@@ -211,6 +217,8 @@ mod tests {
         check("weekly limit, resets at 2026-12-03T09:00:00Z", Some("2026-12-03T09:00:01Z"));
         check("rate limit reached for gpt-x. Please try again in 1.5s.", Some("2026-12-01T12:00:02.5Z"));
         check("Weekly limit reached · resets Dec 3, 9am (UTC)", Some("2026-12-03T09:00:01Z"));
+        check("You’ve hit your usage limit. Try again at Dec 2nd, 2026 1:46 AM.", Some("2026-12-02T00:46:01Z"));
+        check("usage limit reached, try again at December 31, 2025 9:00 PM", Some("2026-12-01T12:15:00Z"));
         check("You have exceeded your current quota", Some("2026-12-01T12:15:00Z"));
     }
 
