@@ -41,6 +41,7 @@ fn main() {
 /// A connection that sends signed webhooks and reads what is answered.
 struct Sender {
     line: BufReader<TcpStream>,
+    port: u16,
     secret: String,
 }
 
@@ -49,7 +50,7 @@ impl Sender {
         let line = TcpStream::connect(("127.0.0.1", port)).ok()?;
         line.set_nodelay(true).ok()?;
         line.set_read_timeout(Some(Duration::from_secs(10))).ok()?;
-        Some(Sender { line: BufReader::new(line), secret: secret.to_owned() })
+        Some(Sender { line: BufReader::new(line), port, secret: secret.to_owned() })
     }
 
     /// The status, or nothing where the connection broke.
@@ -64,9 +65,10 @@ impl Sender {
         mac.update(body.as_bytes());
         let signature = hex::encode(mac.finalize().into_bytes());
         let head = format!(
-            "POST /hooks/github HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-type: application/json\r\n\
+            "POST /hooks/github HTTP/1.1\r\nhost: 127.0.0.1:{}\r\ncontent-type: application/json\r\n\
              x-github-event: issue_comment\r\nx-github-delivery: {delivery}\r\nx-github-hook-id: 1\r\n\
              x-hub-signature-256: sha256={signature}\r\ncontent-length: {}\r\n\r\n",
+            self.port,
             body.len()
         );
         self.line.get_mut().write_all(head.as_bytes()).ok()?;
@@ -118,15 +120,18 @@ fn burst() {
     println!("webhook -> on record: {} ms median, {} ms p95 (asked: 10 ms p95)", ms(half), ms(most));
 
     let began = Instant::now();
-    let taken = all_at_once(port, &secret, "burst");
+    let taken = all_at_once(port, &secret, "burst", &AtomicUsize::new(0));
     let rate = taken.len() as f64 / began.elapsed().as_secs_f64();
     println!("burst of {WEBHOOKS} webhooks of {BYTES} bytes: {rate:.0}/s accepted (asked: 3,000/s)");
     assert_eq!(taken.len(), WEBHOOKS);
 
     let home = daemon.home().to_owned();
+    let sent = AtomicUsize::new(0);
     let taken = std::thread::scope(|scope| {
-        let senders = scope.spawn(|| all_at_once(port, &secret, "killed"));
-        std::thread::sleep(Duration::from_millis(1_200));
+        let senders = scope.spawn(|| all_at_once(port, &secret, "killed", &sent));
+        while sent.load(Ordering::Relaxed) < WEBHOOKS / 2 {
+            std::thread::sleep(Duration::from_millis(1));
+        }
         // Not politely.
         let pid = serde_json::from_slice::<Value>(&std::fs::read(home.join("daemon.json")).expect("it runs"));
         let pid = pid.expect("JSON")["pid"].as_i64().expect("a pid").to_string();
@@ -143,9 +148,8 @@ fn burst() {
     assert!(taken.len() < WEBHOOKS, "the kill came too late");
 }
 
-/// The deliveries that were answered with 200.
-fn all_at_once(port: u16, secret: &str, name: &str) -> Vec<String> {
-    let next = AtomicUsize::new(0);
+/// The deliveries that were answered with 200; `next` counts what was sent.
+fn all_at_once(port: u16, secret: &str, name: &str, next: &AtomicUsize) -> Vec<String> {
     std::thread::scope(|scope| {
         let senders: Vec<_> = (0..SENDERS)
             .map(|_| {
